@@ -96,7 +96,7 @@ def judge(installation, endpoint):
     with open(installation.settings, "a") as file:
         file.write(
             f'[offsite]\nurl = "s3://{BUCKET}/some/prefix"\nendpoint = "{endpoint}"\ncredentials_file = "{installation.credentials}"\n'
-            f'recipients = ["{recipient}"]\nevery_hours = 0\nkeep_last = 1\nkeep_daily = 1\nkeep_weekly = 0\nkeep_monthly = 0\n'
+            f'recipients = ["{recipient}"]\nevery_hours = 0\nkeep_last = 1\nkeep_daily = 1\nkeep_weekly = 0\nkeep_monthly = 0\njournal_days = 0\n'
         )
 
     def keys():

@@ -75,7 +75,9 @@ pub use journal::{JournalId, Position};
 pub use journaling::Flushing;
 pub use key::{FixedKey, Key};
 pub use migrate::{FORMAT, Progress, Step, way};
-pub use outgoing::{Base, OutgoingDirectory, Plan, Reach, Replay, SegmentName, Step as ReplayStep, verify as verify_segment};
+pub use outgoing::{
+    Base, OutgoingDirectory, Plan, Reach, Replay, SegmentName, Step as ReplayStep, leads_to, verify as verify_segment,
+};
 pub use redb_engine::{Opening, RedbEngine};
 pub use redb_file::RepairProgress;
 pub use repair::Loss;

@@ -26,7 +26,7 @@ use super::{
     volume::Space,
 };
 
-pub use plan::{Base, Plan, Reach, Step};
+pub use plan::{Base, Plan, Reach, Step, leads_to};
 pub use replay::{Replay, verify};
 
 const MAGIC: &[u8; 16] = b"tenantd commits2";
@@ -172,8 +172,8 @@ impl OutgoingDirectory {
         }
     }
 
-    /// A commit will never leave the host: only the next backup has it.
-    pub(super) fn set_incomplete(&self) -> Result<(), StoreError> {
+    /// A commit will never leave the host, or the backup that it follows is gone: only the next backup has it.
+    pub fn set_incomplete(&self) -> Result<(), StoreError> {
         if self.exists() { [PENDING, COMPLETE].iter().try_for_each(|name| remove_file(&self.0.join(name))) } else { Ok(()) }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! Commits are ordered by where they stand in the history, never by their times: a clock may be set back. An opening of the store says
 //! which commit it follows, so openings are a tree. It has more than one branch when an older copy of the store was put back. The
-//! branch that was in use at a time is the one whose last opening before that time began latest. A snapshot is brought forward along
-//! it, up to the last commit that is not later than the time.
+//! branch that was in use at a time is the one whose last opening with commits up to that time began latest. A snapshot is brought forward
+//! along it, up to the last commit that is not later than the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -54,14 +54,16 @@ impl Plan {
     pub fn new(names: &[SegmentName], base: Base, until: Timestamp) -> Self {
         let openings = Openings::new(names, base);
         let mut path = openings.path(openings.tip(until));
-        let passed = path.steps.iter().any(|step| step.segment.until > until);
+        let latest = path.steps.iter().map(|step| step.segment.until).max().unwrap_or(Timestamp::EPOCH);
+        let passed = latest > until;
         let needed = path.steps.iter().rposition(|step| step.segment.since <= until).map_or(0, |last| last + 1);
         let later = path.steps.split_off(needed);
         let follower = openings.follower(path.end).filter(|_| !passed);
         let proof = later.first().map(|step| step.segment).or(follower);
         path.is_whole &= follower.is_none_or(|name| name.first == path.end.number + 1);
-        let is_missing = !path.is_whole && (!passed || path.unreached.iter().any(|name| name.since <= until));
-        let reach = if is_missing || openings.contradict(until, passed) {
+        // Behind a gap, a time is past only if the clock was not set back meanwhile.
+        let is_missing = !path.is_whole && (!passed || path.unreached.iter().any(|name| name.since <= latest));
+        let reach = if is_missing || openings.contradict(until, passed.then_some(latest)) {
             Reach::Missing
         } else if passed || proof.is_some() || until == Timestamp::LATEST {
             Reach::Complete
@@ -70,6 +72,14 @@ impl Plan {
         };
         Self { steps: path.steps, proof, reach }
     }
+}
+
+/// Whether segments lead from one commit to another.
+pub fn leads_to(names: &[SegmentName], from: Position, to: Position) -> bool {
+    let openings = Openings::new(names, Base { position: from, created_at: Timestamp::EPOCH });
+    let path = openings.path(to.journal);
+    let passed = |step: &Step| step.segment.journal == to.journal && step.through >= to.number;
+    from == to || (openings.lineage(to.journal) == Lineage::After && path.steps.iter().any(passed))
 }
 
 /// What is known of an opening of the store.
@@ -83,6 +93,11 @@ struct Opening {
 impl Opening {
     fn began_at(&self) -> Timestamp {
         self.segments.first().map_or(Timestamp::LATEST, |name| name.since)
+    }
+
+    /// Whether it has a commit that is not later. The first may be: the clock may have been set back.
+    fn reaches_back_to(&self, time: Timestamp) -> bool {
+        self.segments.iter().any(|name| name.since <= time)
     }
 }
 
@@ -161,7 +176,7 @@ impl Openings {
 
     /// The last opening of the branch that was in use at a time.
     fn tip(&self, until: Timestamp) -> JournalId {
-        let begun = self.known.iter().filter(|(_, opening)| opening.began_at() <= until).map(|(journal, _)| *journal);
+        let begun = self.known.iter().filter(|(_, opening)| opening.reaches_back_to(until)).map(|(journal, _)| *journal);
         let candidates: Vec<JournalId> = begun.filter(|journal| self.lineage(*journal) == Lineage::After).collect();
         let followed: BTreeSet<JournalId> =
             candidates.iter().flat_map(|journal| self.chain(*journal).skip(1).map(|(journal, _)| journal)).collect();
@@ -195,13 +210,15 @@ impl Openings {
         self.known.values().find(|opening| opening.before == end).and_then(|opening| opening.segments.first()).copied()
     }
 
-    /// Whether segments that are not on the way show that the way is not the whole history, or not the right one.
-    fn contradict(&self, until: Timestamp, passed: bool) -> bool {
+    /// Whether segments that are not on the way show that the way is not the whole history, or not the right one. `passed` is the latest time
+    /// on the way, if it is later than the time.
+    fn contradict(&self, until: Timestamp, passed: Option<Timestamp>) -> bool {
         self.known.iter().any(|(journal, opening)| match self.lineage(*journal) {
             Lineage::After | Lineage::Before => false,
             Lineage::Apart => (self.base.created_at..=until).contains(&opening.began_at()),
             Lineage::Unknown => {
-                let missed = |name: &SegmentName| name.last > self.base.position.number && (!passed || name.since <= until);
+                let is_later = |name: &SegmentName| name.last > self.base.position.number;
+                let missed = |name: &SegmentName| is_later(name) && passed.is_none_or(|latest| name.since <= latest);
                 opening.segments.iter().any(missed)
             }
         })
@@ -366,6 +383,23 @@ mod tests {
     }
 
     #[test]
+    fn an_opening_that_began_ahead_of_time_is_not_left_out() {
+        // The second opening begins with a clock that is ahead by 1000 seconds, which is then set right.
+        let names = [
+            segment(1, root(), 1..=10, 1),
+            segment(2, position(1, 10), 11..=15, 1011),
+            segment(2, position(1, 10), 16..=20, 16),
+            segment(3, position(2, 20), 21..=25, 21),
+        ];
+        assert_eq!(plan(&names, position(1, 5), 18), (vec![(1, 10), (2, 15), (2, 20)], Reach::Complete));
+        assert_eq!(plan(&names, position(1, 5), 12).0, [(1, 10)]);
+        // A gap, behind which times begin again: nobody knows whether a commit of second 30 is in it.
+        let names = [segment(1, root(), 1..=10, 1), segment(1, root(), 11..=15, 1011), segment(1, root(), 21..=25, 50)];
+        assert_eq!(plan(&names, position(1, 5), 30).1, Reach::Missing);
+        assert_eq!(plan(&names, position(1, 5), 5).1, Reach::Missing);
+    }
+
+    #[test]
     fn a_copy_that_was_put_back_begins_a_branch() {
         // At second 70, the store is put back to commit 45; at second 90 to the same commit again.
         let mut names = history();
@@ -397,6 +431,17 @@ mod tests {
         // The opening between is unknown, so that it may be of either history.
         names.remove(6);
         assert_eq!(plan(&names, position(2, 50), 60).1, Reach::Missing);
+    }
+
+    #[test]
+    fn segments_lead_along_a_branch_and_over_no_gap() {
+        let mut names = history();
+        names.push(segment(3, position(2, 45), 46..=55, 70));
+        let from = position(1, 20);
+        assert!(leads_to(&names, from, from) && leads_to(&names, from, position(2, 50)) && leads_to(&names, from, position(3, 50)));
+        assert!(!leads_to(&names, from, position(2, 61)) && !leads_to(&names, position(2, 50), position(3, 50)));
+        names.remove(3);
+        assert!(!leads_to(&names, from, position(2, 45)) && leads_to(&names, position(2, 41), position(2, 45)));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use std::{
     sync::Arc,
 };
 
-use futures_util::TryStreamExt;
 use object_store::{ObjectStoreExt, path::Path};
 
 use tenantd_base::{
@@ -43,14 +42,27 @@ fn directory(opened: &Opened, installation_id: &str) -> Path {
     opened.root.clone().join(installation_id).join(JOURNAL)
 }
 
-/// The segments of an installation, by their names.
-async fn list(opened: &Opened, installation_id: &str) -> Result<BTreeMap<SegmentName, Path>, OffsiteError> {
-    let found: Vec<_> = opened.store.list(Some(&directory(opened, installation_id))).try_collect().await?;
+/// The objects under the name of each segment of an installation. Only one of them can be genuine.
+type Segments = BTreeMap<SegmentName, Vec<Path>>;
+
+async fn list(opened: &Opened, installation_id: &str) -> Result<Segments, OffsiteError> {
+    let found = opened.store.list_with_delimiter(Some(&directory(opened, installation_id))).await?.objects;
     let named = |path: &Path| {
         let name = path.filename()?;
         SegmentName::parse(name.strip_suffix(ENCRYPTED).unwrap_or(name))
     };
-    Ok(found.into_iter().filter_map(|object| Some((named(&object.location)?, object.location))).collect())
+    let mut segments = Segments::new();
+    for path in found.into_iter().map(|object| object.location) {
+        if let Some(name) = named(&path) {
+            segments.entry(name).or_default().push(path);
+        }
+    }
+    Ok(segments)
+}
+
+/// The names of the segments of an installation.
+pub(super) async fn names(opened: &Opened, installation_id: &str) -> Result<Vec<SegmentName>, OffsiteError> {
+    Ok(list(opened, installation_id).await?.into_keys().collect())
 }
 
 /// A backup, and the commits that bring it forward to a time.
@@ -58,7 +70,7 @@ async fn list(opened: &Opened, installation_id: &str) -> Result<BTreeMap<Segment
 pub struct Route {
     pub manifest: Manifest,
     until: Timestamp,
-    segments: Arc<BTreeMap<SegmentName, Path>>,
+    segments: Arc<Segments>,
     plan: Plan,
 }
 
@@ -111,7 +123,7 @@ impl OffsitePlace {
         let (opened, position) = (self.open()?, base.commit()?);
         let mut old = list(&opened, installation_id).await?;
         old.retain(|name, _| name.last <= position.number);
-        for path in old.values() {
+        for path in old.values().flatten() {
             opened.store.delete(path).await?;
         }
         Ok(old.len())
@@ -149,9 +161,15 @@ impl OffsitePlace {
     ) -> Result<Forward, OffsiteError> {
         let (opened, public_key) = (self.open()?, signer(key)?.public_key()?);
         let mut replay = Replay::new(snapshot, route.manifest.commit()?)?;
-        let fetch = async |name: SegmentName| match route.segments.get(&name) {
-            Some(path) => fetch(&opened, path, identities, &public_key).await,
-            None => Err(OffsiteError::Different(format!("{name} is not there"))),
+        let fetch = async |name: SegmentName| {
+            let mut problem = OffsiteError::Different(format!("{name} is not there"));
+            for path in route.segments.get(&name).into_iter().flatten() {
+                match fetch(&opened, path, identities, &public_key).await {
+                    Ok(content) => return Ok(content),
+                    Err(error) => problem = error,
+                }
+            }
+            Err(problem)
         };
         let mut unusable = None;
         for (place, step) in route.plan.steps.iter().enumerate() {
@@ -185,7 +203,7 @@ impl OffsitePlace {
 impl Route {
     /// Whether an identity is needed to read the backup or the commits.
     pub fn is_encrypted(&self) -> bool {
-        let is_sealed = |path: &Path| path.as_ref().ends_with(ENCRYPTED);
+        let is_sealed = |paths: &Vec<Path>| paths.iter().all(|path| path.as_ref().ends_with(ENCRYPTED));
         let mut steps = self.plan.steps.iter().map(|step| step.segment).chain(self.plan.proof);
         self.manifest.is_encrypted() || steps.any(|name| self.segments.get(&name).is_some_and(is_sealed))
     }
@@ -212,13 +230,15 @@ async fn fetch(opened: &Opened, path: &Path, identities: Option<&[Identity]>, ke
     let mut signed = Vec::new();
     match (path.as_ref().ends_with(ENCRYPTED), identities) {
         (true, Some(identities)) => {
-            let mut decryptor = Decryptor::new(object.as_ref(), identities)?;
-            decryptor.read_to_end(&mut signed).map_err(|error| OffsiteError::Different(format!("{path}: {error}")))?;
+            let unreadable = |error: &dyn std::fmt::Display| OffsiteError::Different(format!("{path}: {error}"));
+            let mut decryptor = Decryptor::new(object.as_ref(), identities).map_err(|error| unreadable(&error))?;
+            decryptor.read_to_end(&mut signed).map_err(|error| unreadable(&error))?;
         }
         (true, None) => return Err(OffsiteError::Place(format!("{path} is encrypted: an identity is needed"))),
         (false, _) => signed.extend_from_slice(&object),
     }
-    let forged = || OffsiteError::Different(format!("{path} is not signed by the installation of this installation key"));
+    let forged =
+        || OffsiteError::Different(format!("{path} is damaged, or not signed by the installation of this installation key"));
     let (signature, content) = signed.split_at_checked(SIGNATURE_BYTES).ok_or_else(forged)?;
     let signature = Signature::from_bytes(signature).map_err(|_| forged())?;
     key.verify(content, &signature).map_err(|_| forged())?;

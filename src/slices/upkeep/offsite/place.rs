@@ -14,9 +14,10 @@ use tenantd_base::{
         age::{Identity, Recipient},
     },
 };
-use tenantd_store::InstallationId;
+use tenantd_store::{InstallationId, SegmentName, leads_to};
 
 use super::{
+    commits,
     connector::Connector,
     credentials::Credentials,
     error::OffsiteError,
@@ -237,29 +238,39 @@ impl OffsitePlace {
         let opened = self.open()?;
         let entries = opened.list(installation_id).await?;
         let complete = || entries.iter().filter_map(|entry| Some((entry.verified(key)?, entry)));
-        // From there, every second since then can be restored.
-        let is_early = |(manifest, _): &(&Manifest, _)| manifest.holds_until <= restorable_since;
-        let base = complete().filter(is_early).max_by_key(|(manifest, _)| manifest.created_at);
+        let mut backups: Vec<(&Manifest, &Entry)> = complete().collect();
+        backups.sort_by_key(|(manifest, _)| manifest.created_at);
+        let needed = needed(&backups, &commits::names(&opened, installation_id).await?, restorable_since)?;
         let surplus = surplus(complete().map(|(manifest, entry)| (manifest.created_at, entry)), kept);
-        let surplus = surplus.into_iter().filter(|entry| base.is_none_or(|(_, base)| base.id != entry.id));
+        let surplus = surplus.into_iter().filter(|entry| !needed.iter().any(|(_, needed)| needed.id == entry.id));
         let abandoned = entries.iter().filter(|entry| entry.is_abandoned(now));
         let removed: Vec<&Entry> = abandoned.chain(surplus).collect();
         for entry in &removed {
             opened.remove(entry).await?;
         }
-        if let Some((base, _)) = base {
+        if let Some((base, _)) = needed.first().filter(|(base, _)| base.holds_until <= restorable_since) {
             self.remove_commits(installation_id, base).await?;
         }
         Ok(removed.len())
     }
 
-    /// Whether a complete backup of this id is there.
-    pub(super) async fn has(&self, installation_id: &str, id: &str) -> Result<bool, OffsiteError> {
+    /// Whether a complete backup of this id, or any, is there.
+    pub(super) async fn has(&self, installation_id: &str, id: Option<&str>) -> Result<bool, OffsiteError> {
         let opened = self.open()?;
+        let Some(id) = id else {
+            return Ok(opened.list(installation_id).await?.iter().any(|entry| entry.manifest().is_some()));
+        };
         match opened.store.head(&opened.backup(installation_id, id).join(MANIFEST)).await {
             Err(object_store::Error::NotFound { .. }) => Ok(false),
             found => Ok(found.map(|_| true)?),
         }
+    }
+
+    /// When a backup was stored, by the clock of the place.
+    pub(super) async fn stored_at(&self, manifest: &Manifest) -> Result<Timestamp, OffsiteError> {
+        let opened = self.open()?;
+        let found = opened.store.head(&opened.backup(&manifest.installation_id, &manifest.id).join(MANIFEST)).await?;
+        Ok(Timestamp::from_millis(found.last_modified.timestamp_millis()))
     }
 
     /// Writes the snapshot of a backup to a new file, and compares it with its manifest.
@@ -284,6 +295,28 @@ impl OffsitePlace {
         std::fs::remove_file(file).map_err(|error| OffsiteError::file(file, error))?;
         Err(OffsiteError::Different("its digest is not that of the manifest".to_owned()))
     }
+}
+
+/// The backups that every second since a time is restored from: the newest one before it, or the oldest of all, and those after it that no
+/// commits lead to. `backups` are in the order of time.
+fn needed<'a>(
+    backups: &[(&'a Manifest, &'a Entry)],
+    names: &[SegmentName],
+    since: Timestamp,
+) -> Result<Vec<(&'a Manifest, &'a Entry)>, OffsiteError> {
+    let first = backups.iter().rposition(|(manifest, _)| manifest.holds_until <= since).unwrap_or_default();
+    let mut needed: Vec<(&Manifest, &Entry)> = Vec::new();
+    for backup in backups.iter().skip(first) {
+        let to = backup.0.commit()?;
+        let mut is_reached = false;
+        for (earlier, _) in &needed {
+            is_reached |= leads_to(names, earlier.commit()?, to);
+        }
+        if !is_reached {
+            needed.push(*backup);
+        }
+    }
+    Ok(needed)
 }
 
 pub(super) struct Opened {

@@ -33,6 +33,8 @@ use super::{
 const RETRY: Duration = Duration::from_hours(1);
 /// How long after a backup the next one is made because commits since then were lost.
 const REPEAT: Duration = Duration::from_mins(5);
+/// How much a clock may be set back without a meaning.
+const AHEAD: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
 pub(crate) struct OffsiteSchedule {
@@ -144,9 +146,12 @@ impl Task for OffsiteSchedule {
     async fn activate(&self) -> Result<Done, TaskError> {
         let snapshots = &self.offsite.snapshots;
         self.seen.store(snapshots.store.version(catalog::SNAPSHOT_RUNS), Ordering::SeqCst);
+        // A run that is later was made while the clock was ahead, and says nothing of now.
+        let horizon = snapshots.clock.now() + AHEAD;
+        let counts = |run: &Run| run.kind == RunKind::Offsite && run.at <= horizon;
         let (good, newest) = snapshots.store.read(|tx| {
-            let good = repo::newest(tx, |run| run.kind == RunKind::Offsite && run.is_good())?;
-            Ok::<_, StoreError>((good, repo::newest(tx, |run| run.kind == RunKind::Offsite)?))
+            let good = repo::newest(tx, |run| counts(run) && run.is_good())?;
+            Ok::<_, StoreError>((good, repo::newest(tx, counts)?))
         })?;
         let (now, good_at, newest_at) = (snapshots.clock.now(), good.map(|run| run.at), newest.as_ref().map(|run| run.at));
         if let Some(at) = good_at {

@@ -66,7 +66,11 @@ impl Shipping {
     }
 
     fn age(&self) -> Duration {
-        self.offsite.snapshots.clock.now().since(*self.shipped_at.lock().unwrap_or_else(PoisonError::into_inner))
+        let (now, mut shipped_at) =
+            (self.offsite.snapshots.clock.now(), self.shipped_at.lock().unwrap_or_else(PoisonError::into_inner));
+        // The clock may have been set back.
+        *shipped_at = now.min(*shipped_at);
+        now.since(*shipped_at)
     }
 }
 

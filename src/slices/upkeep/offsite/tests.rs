@@ -236,6 +236,28 @@ async fn the_backup_and_the_commits_stay_that_the_restorable_time_needs() {
 }
 
 #[tokio::test]
+async fn a_backup_stays_while_no_other_one_leads_to_its_times() {
+    let fixture = Fixture::new();
+    let key = manifest::signer(&fixture.key).unwrap().public_key().unwrap();
+    let signer = std::sync::Arc::new(commits::signer(&fixture.key).unwrap());
+    let commit = |number: u64| Position { journal: [7; 16], number };
+    let segments = async |commits: std::ops::RangeInclusive<u64>| {
+        let (first, last) = (*commits.start(), *commits.end());
+        let name = SegmentName { first, last, since: at(0), until: at(0), journal: [7; 16], before: Position::default() };
+        fixture.place.put_commits((INSTALLATION, name), b"commits".to_vec(), &[], &signer).await.unwrap();
+    };
+    // Commits 21 to 29 were lost.
+    for (hours, number) in [(0, 1), (1, 10), (2, 30), (3, 40), (4, 50), (5, 60)] {
+        fixture.put_at(hours, commit(number)).await;
+    }
+    segments(1..=20).await;
+    segments(30..=60).await;
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(6), at(-99))).await.unwrap(), 2);
+    let expected: Vec<String> = [0, 2, 4, 5].map(|hours| new_id(at(hours), [1, 2, 3, 4])).to_vec();
+    assert_eq!(fixture.ids().await, expected, "the oldest, the one after the loss, and the last two");
+}
+
+#[tokio::test]
 async fn a_backup_without_a_manifest_does_not_count() {
     let fixture = Fixture::new();
     let put = fixture.put_small(1).await;
@@ -263,11 +285,11 @@ async fn what_is_not_kept_is_removed_and_what_is_not_ours_stays() {
     let changed = fixture.put_small(-100).await.id;
     let manifest = fixture.backup(&changed).join("manifest.json");
     std::fs::write(&manifest, std::fs::read_to_string(&manifest).unwrap().replace("0.1.0", "0.1.1")).unwrap();
-    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(4), at(-900))).await.unwrap(), 3);
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(4), at(4))).await.unwrap(), 3);
     let left = |id: &str| fixture.backup(id).exists();
     assert_eq!(ids.iter().map(|id| left(id)).collect::<Vec<_>>(), [false, false, true, true]);
     assert_eq!((left(&abandoned), left(&under_way), left(&changed)), (false, true, true));
-    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(4), at(-900))).await.unwrap(), 0);
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(4), at(4))).await.unwrap(), 0);
 }
 
 #[tokio::test]
@@ -300,7 +322,7 @@ async fn links_and_pipes_in_the_place_lead_nowhere() {
     let pipe = fixture.backup(&new_id(at(-1), [0; 4]));
     std::fs::create_dir(&pipe).unwrap();
     rustix::fs::mknodat(rustix::fs::CWD, pipe.join("manifest.json"), rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
-    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(4), at(-900))).await.unwrap(), 1);
+    assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(4), at(4))).await.unwrap(), 1);
     assert!(!fixture.backup(&ids[1]).exists());
     assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "kept");
     assert!(elsewhere.join("manifest.json").exists() && elsewhere.join("snapshot.age").exists());

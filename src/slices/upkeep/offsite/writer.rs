@@ -10,7 +10,7 @@ use std::{
 use data_encoding::HEXLOWER;
 
 use tenantd_base::{
-    clock::Timestamp,
+    clock::{Clock, Timestamp},
     config::Config,
     entropy::Entropy,
     secrets::{
@@ -36,6 +36,8 @@ use super::{
 
 /// Where a snapshot waits until it is sent. No other command takes it for one of its own.
 const WAITING: &str = "offsite.waiting";
+/// How far the clock of the place may be from that of this host before nothing is removed there any more.
+const MOST_DIFFERENCE: Duration = Duration::from_hours(12);
 /// How much of a failure is kept.
 const FAILURE_CHARACTERS: usize = 4000;
 
@@ -121,7 +123,7 @@ impl Offsite {
         if let Some(outgoing) = &self.outgoing {
             outgoing.end_backup()?;
         }
-        let removed = self.remove_surplus(&manifest.installation_id, at).await.unwrap_or_else(|error| {
+        let removed = self.remove_surplus(&manifest).await.unwrap_or_else(|error| {
             tracing::warn!(%error, "old backups outside of this host could not be removed");
             0
         });
@@ -189,9 +191,16 @@ impl Offsite {
         self.place.put(draft, &self.waiting, &self.recipients, &self.signer).await
     }
 
-    async fn remove_surplus(&self, installation_id: &str, now: Timestamp) -> Result<usize, OffsiteError> {
+    /// With a wrong clock, everything would seem old.
+    async fn remove_surplus(&self, manifest: &Manifest) -> Result<usize, OffsiteError> {
+        let now = self.snapshots.clock.now();
+        let (here, there) = (Clock::System.now(), self.place.stored_at(manifest).await?);
+        if there.since(here).max(here.since(there)) > MOST_DIFFERENCE {
+            tracing::warn!(%here, %there, "no old backup is removed: the clocks of this host and of the place of the backups differ");
+            return Ok(0);
+        }
         let key = self.signer.public_key()?;
-        self.place.remove_surplus(installation_id, &key, self.kept, (now, now - self.journal_kept)).await
+        self.place.remove_surplus(&manifest.installation_id, &key, self.kept, (now, now - self.journal_kept)).await
     }
 
     /// Sends a segment of commits.
@@ -205,15 +214,21 @@ impl Offsite {
         Ok(outgoing.base(self.snapshots.store.read(Installation::read)?.key_fingerprint).is_some())
     }
 
-    /// Fails when the backup that commits follow is not there, such as when its directory is not mounted.
+    /// Fails when the place has no backup of this installation, such as when it is not mounted. If only the one is gone that commits follow,
+    /// the next backup has them.
     pub(super) async fn ensure_base(&self, installation: &Installation) -> Result<(), OffsiteError> {
-        let base = self.outgoing.as_ref().and_then(|outgoing| outgoing.base(installation.key_fingerprint));
-        match base {
-            Some(id) if !self.place.has(&show_installation(installation.id), &id).await? => {
-                let problem = format!("the backup {id} that they follow is not there: is the place of the backups mounted?");
-                Err(OffsiteError::Place(problem))
-            }
-            _ => Ok(()),
+        let Some(outgoing) = &self.outgoing else { return Ok(()) };
+        let (Some(base), installation_id) = (outgoing.base(installation.key_fingerprint), show_installation(installation.id))
+        else {
+            return Ok(());
+        };
+        if self.place.has(&installation_id, Some(&base)).await? {
+            return Ok(());
         }
+        if self.place.has(&installation_id, None).await? {
+            tracing::warn!(backup = base, "the backup that changes follow was removed; the next one is made soon");
+            return Ok(outgoing.set_incomplete()?);
+        }
+        Err(OffsiteError::Place(format!("the backup {base} that they follow is not there: is the place of the backups mounted?")))
     }
 }
