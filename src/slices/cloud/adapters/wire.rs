@@ -69,7 +69,7 @@ pub(super) fn announced(order: &Order, provider_vm_id: String, provider_state: &
     }
 }
 
-/// Whether the VM is in a region that the configuration names, where the API itself tells of all. A VM without a readable region may be.
+/// Whether the configuration names no region, or that of the VM. A VM whose region cannot be read is wanted too.
 pub(super) fn is_wanted(access: &Access, vm: &CloudVm) -> bool {
     let regions = &access.config.regions;
     regions.is_empty() || vm.region.is_empty() || regions.contains(&vm.region)
