@@ -14,14 +14,6 @@ use super::{
     SegmentName,
 };
 
-/// A snapshot that is brought forward.
-#[derive(Clone, Copy, Debug)]
-pub struct Base {
-    /// The last commit in it.
-    pub position: Position,
-    pub created_at: Timestamp,
-}
-
 /// The commits of a segment that are applied: those after the step before, up to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
@@ -50,8 +42,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// [`Timestamp::LATEST`] stands for the end of the history.
-    pub fn new(names: &[SegmentName], base: Base, until: Timestamp) -> Self {
+    /// From the last commit of a snapshot. [`Timestamp::LATEST`] stands for the end of the history. `names` has no segment of
+    /// [branches that were left](left_branches) before the snapshot was made.
+    pub fn new(names: &[SegmentName], base: Position, until: Timestamp) -> Self {
         let openings = Openings::new(names, base);
         let mut path = openings.path(openings.tip(until));
         let latest = path.steps.iter().map(|step| step.segment.until).max().unwrap_or(Timestamp::EPOCH);
@@ -76,10 +69,21 @@ impl Plan {
 
 /// Whether segments lead from one commit to another.
 pub fn leads_to(names: &[SegmentName], from: Position, to: Position) -> bool {
-    let openings = Openings::new(names, Base { position: from, created_at: Timestamp::EPOCH });
+    let openings = Openings::new(names, from);
     let path = openings.path(to.journal);
     let passed = |step: &Step| step.segment.journal == to.journal && step.through >= to.number;
     from == to || (openings.lineage(to.journal) == Lineage::After && path.steps.iter().any(passed))
+}
+
+/// The openings of branches that were left, when this is the last commit of the store.
+pub fn left_branches(names: &[SegmentName], last: Position) -> BTreeSet<JournalId> {
+    let openings = Openings::new(names, last);
+    let is_left = |journal: JournalId, opening: &Opening| match openings.lineage(journal) {
+        Lineage::After | Lineage::Before => false,
+        Lineage::Apart => true,
+        Lineage::Unknown => opening.segments.iter().any(|name| name.last > last.number),
+    };
+    openings.known.iter().filter(|(journal, opening)| is_left(**journal, opening)).map(|(journal, _)| *journal).collect()
 }
 
 /// What is known of an opening of the store.
@@ -115,7 +119,8 @@ enum Lineage {
 }
 
 struct Openings {
-    base: Base,
+    /// The last commit of the snapshot.
+    base: Position,
     known: BTreeMap<JournalId, Opening>,
     before_base: BTreeSet<JournalId>,
 }
@@ -131,7 +136,7 @@ struct Path {
 }
 
 impl Openings {
-    fn new(names: &[SegmentName], base: Base) -> Self {
+    fn new(names: &[SegmentName], base: Position) -> Self {
         let mut known = BTreeMap::<JournalId, Opening>::new();
         for name in names {
             let opening = known.entry(name.journal).or_insert(Opening { before: name.before, segments: Vec::new() });
@@ -141,7 +146,7 @@ impl Openings {
             opening.segments.sort_unstable_by_key(|name| (name.first, name.last));
         }
         let mut openings = Self { base, known, before_base: BTreeSet::new() };
-        openings.before_base = openings.chain(base.position.journal).skip(1).map(|(journal, _)| journal).collect();
+        openings.before_base = openings.chain(base.journal).skip(1).map(|(journal, _)| journal).collect();
         openings
     }
 
@@ -162,8 +167,8 @@ impl Openings {
         }
         let mut oldest = journal;
         for (journal, last) in self.chain(journal) {
-            if journal == self.base.position.journal {
-                return if last >= self.base.position.number { Lineage::After } else { Lineage::Apart };
+            if journal == self.base.journal {
+                return if last >= self.base.number { Lineage::After } else { Lineage::Apart };
             }
             if self.before_base.contains(&journal) {
                 return Lineage::Apart;
@@ -182,16 +187,16 @@ impl Openings {
             candidates.iter().flat_map(|journal| self.chain(*journal).skip(1).map(|(journal, _)| journal)).collect();
         let last = candidates.into_iter().filter(|journal| !followed.contains(journal));
         let began_at = |journal: &JournalId| self.known.get(journal).map(Opening::began_at);
-        last.max_by_key(|journal| (began_at(journal), *journal)).unwrap_or(self.base.position.journal)
+        last.max_by_key(|journal| (began_at(journal), *journal)).unwrap_or(self.base.journal)
     }
 
     /// From the snapshot to the end of an opening.
     fn path(&self, tip: JournalId) -> Path {
         let mut chain: Vec<(JournalId, u64)> = self.chain(tip).collect();
-        let begins = chain.iter().position(|(journal, _)| *journal == self.base.position.journal);
+        let begins = chain.iter().position(|(journal, _)| *journal == self.base.journal);
         chain.truncate(begins.map_or(0, |place| place + 1));
         chain.reverse();
-        let mut path = Path { steps: Vec::new(), end: self.base.position, is_whole: true, unreached: Vec::new() };
+        let mut path = Path { steps: Vec::new(), end: self.base, is_whole: true, unreached: Vec::new() };
         for (journal, last) in chain {
             let segments = self.known.get(&journal).map(|opening| opening.segments.as_slice()).unwrap_or_default();
             let followed = self.known.values().map(|opening| opening.before).filter(|before| before.journal == journal);
@@ -215,9 +220,9 @@ impl Openings {
     fn contradict(&self, until: Timestamp, passed: Option<Timestamp>) -> bool {
         self.known.iter().any(|(journal, opening)| match self.lineage(*journal) {
             Lineage::After | Lineage::Before => false,
-            Lineage::Apart => (self.base.created_at..=until).contains(&opening.began_at()),
+            Lineage::Apart => opening.began_at() <= until,
             Lineage::Unknown => {
-                let is_later = |name: &SegmentName| name.last > self.base.position.number;
+                let is_later = |name: &SegmentName| name.last > self.base.number;
                 let missed = |name: &SegmentName| is_later(name) && passed.is_none_or(|latest| name.since <= latest);
                 opening.segments.iter().any(missed)
             }
@@ -283,14 +288,14 @@ mod tests {
 
     /// The steps, as the opening and the last commit of each.
     fn plan(names: &[SegmentName], from: Position, until: i64) -> (Vec<(u8, u64)>, Reach) {
-        plan_of(names, (from, i64::try_from(from.number).unwrap()), until)
+        let plan = Plan::new(names, from, at(until));
+        (plan.steps.iter().map(|step| (step.segment.journal[0], step.through)).collect(), plan.reach)
     }
 
-    /// The same for a snapshot that was not made at the second of its last commit.
-    fn plan_of(names: &[SegmentName], (from, created): (Position, i64), until: i64) -> (Vec<(u8, u64)>, Reach) {
-        let base = Base { position: from, created_at: at(created) };
-        let plan = Plan::new(names, base, at(until));
-        (plan.steps.iter().map(|step| (step.segment.journal[0], step.through)).collect(), plan.reach)
+    /// Without the branches that were left when this was the last commit.
+    fn without_left(names: &[SegmentName], last: Position) -> Vec<SegmentName> {
+        let left = left_branches(names, last);
+        names.iter().copied().filter(|name| !left.contains(&name.journal)).collect()
     }
 
     #[test]
@@ -303,16 +308,14 @@ mod tests {
         assert_eq!(plan(&names, position(1, 30), 59), (vec![(2, 40), (2, 50), (2, 60)], Reach::Complete));
         assert_eq!(plan(&names, position(2, 60), 58), (vec![], Reach::Beyond));
         assert_eq!(plan(&names, position(1, 20), 60), (vec![(1, 30), (2, 40), (2, 50), (2, 60)], Reach::Beyond));
-        let base = Base { position: position(2, 60), created_at: at(60) };
-        assert_eq!(Plan::new(&names, base, Timestamp::LATEST).reach, Reach::Complete);
+        assert_eq!(Plan::new(&names, position(2, 60), Timestamp::LATEST).reach, Reach::Complete);
     }
 
     #[test]
     fn what_shows_that_nothing_is_missing_is_named() {
         let names = history();
         let proof = |until: i64| {
-            let base = Base { position: position(1, 5), created_at: at(5) };
-            let plan = Plan::new(&names, base, at(until));
+            let plan = Plan::new(&names, position(1, 5), at(until));
             (plan.reach, plan.proof.map(|name| name.first))
         };
         assert_eq!(proof(10), (Reach::Complete, Some(11)), "the segment after the last");
@@ -357,6 +360,7 @@ mod tests {
         }
         // Nothing says what the opening of the snapshot follows.
         let names = [&history()[..3], &[segment(3, position(2, 70), 71..=80, 71)]].concat();
+        let names = without_left(&names, position(2, 70));
         assert_eq!(plan(&names, position(2, 70), 75), (vec![(3, 80)], Reach::Complete));
     }
 
@@ -413,8 +417,28 @@ mod tests {
         // A backup of a branch that was left does not lead to what came later.
         assert_eq!(plan(&names, position(2, 50), 58), (vec![(2, 60)], Reach::Complete));
         assert_eq!(plan(&names, position(2, 50), 75).1, Reach::Missing);
-        assert_eq!(plan_of(&names, (position(3, 50), 75), 92).1, Reach::Missing);
-        assert_eq!(plan_of(&names, (position(4, 48), 92), 93).1, Reach::Complete);
+        assert_eq!(plan(&names, position(3, 50), 92).1, Reach::Missing);
+        assert_eq!(plan(&without_left(&names, position(4, 48)), position(4, 48), 93), (vec![(4, 50)], Reach::Complete));
+    }
+
+    #[test]
+    fn a_branch_that_was_left_with_its_clock_ahead_is_not_taken_for_the_newest() {
+        // A second opening has a clock that is ahead by 1000 seconds. Then the store is put back to commit 45, and has the right time.
+        let mut names = history();
+        names.truncate(5);
+        names.extend([segment(3, position(2, 50), 51..=60, 1051), segment(4, position(2, 45), 46..=55, 70)]);
+        let latest = |names: &[SegmentName], from: Position| {
+            let plan = Plan::new(names, from, Timestamp::LATEST);
+            (plan.steps.iter().map(|step| step.segment.journal[0]).collect::<Vec<_>>(), plan.reach)
+        };
+        let last = position(4, 50);
+        assert_eq!(left_branches(&names, last), BTreeSet::from([[3; 16]]));
+        assert_eq!(latest(&without_left(&names, last), last), (vec![4], Reach::Complete));
+        assert_eq!(latest(&names, position(3, 55)).1, Reach::Missing, "a later branch was not yet known");
+        // Nothing says where the branch of opening 5 begins. It was left if the snapshot does not have its numbers yet.
+        names.push(segment(5, position(9, 50), 51..=60, 1051));
+        assert_eq!(left_branches(&names, last), BTreeSet::from([[3; 16], [5; 16]]));
+        assert_eq!(left_branches(&names, position(4, 70)), BTreeSet::from([[3; 16]]));
     }
 
     #[test]

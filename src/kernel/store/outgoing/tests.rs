@@ -70,7 +70,7 @@ impl Fixture {
         let copy = self.directory.path().join("copy");
         std::fs::copy(snapshot, &copy).unwrap();
         let (outgoing, mut replay) = (OutgoingDirectory::of(self.directory.path()), Replay::new(&copy, from)?);
-        let plan = Plan::new(&outgoing.segments()?, Base { position: from, created_at: Timestamp::EPOCH }, until);
+        let plan = Plan::new(&outgoing.segments()?, from, until);
         assert_ne!(plan.reach, Reach::Missing);
         for (place, step) in plan.steps.iter().enumerate() {
             let until = (place + 1 == plan.steps.len()).then_some(until);

@@ -19,7 +19,7 @@ use tenantd_base::{
         age::{Decryptor, Encryptor, Identity, Recipient},
     },
 };
-use tenantd_store::{Base, Plan, Reach, Replay, SegmentName, verify_segment};
+use tenantd_store::{Plan, Reach, Replay, SegmentName, verify_segment};
 
 use super::{
     error::OffsiteError,
@@ -138,9 +138,8 @@ impl OffsitePlace {
                 None => Arc::new(list(&opened, &manifest.installation_id).await?),
             };
             known.insert(manifest.installation_id.clone(), segments.clone());
-            let names: Vec<SegmentName> = segments.keys().copied().collect();
-            let base = Base { position: manifest.commit()?, created_at: manifest.created_at };
-            let route = Route { plan: Plan::new(&names, base, until), manifest, until, segments };
+            let names: Vec<SegmentName> = segments.keys().copied().filter(|name| !manifest.has_left(name.journal)).collect();
+            let route = Route { plan: Plan::new(&names, manifest.commit()?, until), manifest, until, segments };
             let is_better = |best: &Route| best.plan.reach == Reach::Missing && route.plan.reach == Reach::Beyond;
             match (&best, route.plan.reach) {
                 (_, Reach::Complete) => return Ok(Some(route)),

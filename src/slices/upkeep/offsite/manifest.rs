@@ -1,5 +1,8 @@
 //! What a backup says of itself, in JSON, signed by the installation that wrote it. It holds nothing that a tenant wrote.
 
+use std::collections::BTreeSet;
+
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -8,7 +11,7 @@ use tenantd_base::{
     secrets::{InstallationKey, PublicKey, Signature, SignatureError, Signer},
 };
 
-use tenantd_store::Position;
+use tenantd_store::{JournalId, Position};
 
 use super::error::OffsiteError;
 
@@ -21,6 +24,8 @@ pub struct Manifest {
     pub format: u32,
     pub id: String,
     pub installation_id: String,
+    /// Each backup has a higher one than those that were there before it. A clock can be wrong, so times do not order backups.
+    pub number: u64,
     pub created_at: Timestamp,
     /// The release that wrote it, and the format of the store in it.
     pub release: String,
@@ -31,6 +36,8 @@ pub struct Manifest {
     pub position: String,
     /// No commit in it is later than this.
     pub holds_until: Timestamp,
+    /// The openings of the store whose commits are in the place, and which this backup does not have: an older copy was put back.
+    pub left_branches: BTreeSet<String>,
     /// Whom it is encrypted for. None: it is not encrypted.
     pub recipients: Vec<String>,
     /// The object as it is stored.
@@ -61,6 +68,15 @@ impl Manifest {
     pub(super) fn commit(&self) -> Result<Position, OffsiteError> {
         let unusable = |problem: &str| OffsiteError::Manifest { id: self.id.clone(), problem: problem.to_owned() };
         self.position.parse().map_err(unusable)
+    }
+
+    /// Backups with the same number were made by two copies of an installation that run at the same time.
+    pub(super) fn order(&self) -> (u64, Timestamp) {
+        (self.number, self.created_at)
+    }
+
+    pub(super) fn has_left(&self, journal: JournalId) -> bool {
+        self.left_branches.contains(&HEXLOWER.encode(&journal))
     }
 
     pub fn is_encrypted(&self) -> bool {

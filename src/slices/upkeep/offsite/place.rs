@@ -81,7 +81,7 @@ impl Entry {
         public_key.is_ok_and(|public_key| self.verified(&public_key).is_some())
     }
 
-    fn verified(&self, key: &PublicKey) -> Option<&Manifest> {
+    pub(super) fn verified(&self, key: &PublicKey) -> Option<&Manifest> {
         match &self.state {
             State::Complete(found) => found.verify(key).ok(),
             _ => None,
@@ -177,7 +177,7 @@ impl OffsitePlace {
         let verified = wanted().filter_map(|entry| entry.verified(&public_key));
         let mut found: Vec<Manifest> = verified.filter(in_time).cloned().collect();
         if !found.is_empty() {
-            found.sort_by_key(|manifest| std::cmp::Reverse(manifest.created_at));
+            found.sort_by_key(|manifest| std::cmp::Reverse(manifest.order()));
             return Ok(found);
         }
         let url = &self.url;
@@ -237,11 +237,9 @@ impl OffsitePlace {
     ) -> Result<usize, OffsiteError> {
         let opened = self.open()?;
         let entries = opened.list(installation_id).await?;
-        let complete = || entries.iter().filter_map(|entry| Some((entry.verified(key)?, entry)));
-        let mut backups: Vec<(&Manifest, &Entry)> = complete().collect();
-        backups.sort_by_key(|(manifest, _)| manifest.created_at);
+        let backups: Vec<(&Manifest, &Entry)> = entries.iter().filter_map(|entry| Some((entry.verified(key)?, entry))).collect();
         let needed = needed(&backups, &commits::names(&opened, installation_id).await?, restorable_since)?;
-        let surplus = surplus(complete().map(|(manifest, entry)| (manifest.created_at, entry)), kept);
+        let surplus = surplus(backups.iter().map(|(manifest, entry)| (manifest.created_at, *entry)), kept);
         let surplus = surplus.into_iter().filter(|entry| !needed.iter().any(|(_, needed)| needed.id == entry.id));
         let abandoned = entries.iter().filter(|entry| entry.is_abandoned(now));
         let removed: Vec<&Entry> = abandoned.chain(surplus).collect();
@@ -252,6 +250,12 @@ impl OffsitePlace {
             self.remove_commits(installation_id, base).await?;
         }
         Ok(removed.len())
+    }
+
+    /// The backups of an installation, the oldest first, and the names of its segments.
+    pub(super) async fn contents(&self, installation_id: &str) -> Result<(Vec<Entry>, Vec<SegmentName>), OffsiteError> {
+        let opened = self.open()?;
+        Ok((opened.list(installation_id).await?, commits::names(&opened, installation_id).await?))
     }
 
     /// Whether a complete backup of this id, or any, is there.
@@ -298,7 +302,7 @@ impl OffsitePlace {
 }
 
 /// The backups that every second since a time is restored from: the newest one before it, or the oldest of all, and those after it that no
-/// commits lead to. `backups` are in the order of time.
+/// commits lead to. `backups` has the oldest first.
 fn needed<'a>(
     backups: &[(&'a Manifest, &'a Entry)],
     names: &[SegmentName],
@@ -344,6 +348,8 @@ impl Opened {
             let state = self.state(&parent, &id).await?;
             entries.push(Entry { installation_id: installation_id.to_owned(), id, state });
         }
+        // What has no manifest may still be under way.
+        entries.sort_by_key(|entry| entry.manifest().map_or((u64::MAX, Timestamp::LATEST), Manifest::order));
         Ok(entries)
     }
 

@@ -1,13 +1,14 @@
 //! Sends commits to the place of the backups, every so many seconds, so that little is lost with the host.
 
 use std::{
+    collections::BTreeSet,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
 
 use tenantd_base::clock::Timestamp;
 use tenantd_store::{
-    Installation, OutgoingDirectory,
+    Installation, JournalId, OutgoingDirectory, SegmentName,
     tasks::{Done, Task, TaskError},
     verify_segment,
 };
@@ -27,6 +28,8 @@ pub(crate) struct Shipping {
     /// Every commit up to this time has left the host. At first: when the server was started.
     shipped_at: Mutex<Timestamp>,
     incomplete: Mutex<bool>,
+    /// The openings of the store that were compared with what is in the place.
+    compared: Mutex<BTreeSet<JournalId>>,
 }
 
 impl Shipping {
@@ -37,6 +40,7 @@ impl Shipping {
             period: Duration::from_secs(seconds.into()),
             shipped_at: Mutex::new(offsite.snapshots.clock.now()),
             incomplete: Mutex::default(),
+            compared: Mutex::default(),
             offsite: offsite.clone(),
         })
     }
@@ -49,6 +53,7 @@ impl Shipping {
         let (installation_id, segments) = (show_installation(installation.id), self.outgoing.segments()?);
         if !segments.is_empty() {
             self.offsite.ensure_base(&installation).await?;
+            self.ensure_only_branch(&installation, &segments).await?;
         }
         for name in segments {
             let outgoing = self.outgoing.clone();
@@ -62,6 +67,16 @@ impl Shipping {
             self.outgoing.remove(name)?;
         }
         *self.shipped_at.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        Ok(())
+    }
+
+    /// Looked at once for each opening of the store: only that can put an older copy back.
+    async fn ensure_only_branch(&self, installation: &Installation, segments: &[SegmentName]) -> Result<(), OffsiteError> {
+        let openings: BTreeSet<JournalId> = segments.iter().map(|name| name.journal).collect();
+        if !openings.is_subset(&self.compared.lock().unwrap_or_else(PoisonError::into_inner)) {
+            self.offsite.ensure_only_branch(installation, segments).await?;
+            self.compared.lock().unwrap_or_else(PoisonError::into_inner).extend(openings);
+        }
         Ok(())
     }
 

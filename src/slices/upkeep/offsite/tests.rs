@@ -1,6 +1,9 @@
 //! Backups in a directory: written, listed, fetched, tampered with and removed.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 use tenantd_base::{
     clock::Timestamp,
@@ -78,12 +81,14 @@ impl Fixture {
             format: manifest::FORMAT,
             id: new_id(at(hours), [1, 2, 3, 4]),
             installation_id: INSTALLATION.to_owned(),
+            number: u64::try_from(1000 + hours).unwrap(),
             created_at: at(hours),
             release: "0.1.0".to_owned(),
             store_format: 1,
             key_fingerprint: "00".repeat(8),
             position: position.to_string(),
             holds_until: at(hours),
+            left_branches: BTreeSet::new(),
             recipients: Vec::new(),
             object: StoredObject { name: "snapshot.age".to_owned(), bytes: 0, sha256: String::new() },
             snapshot: StoredSnapshot { bytes: 0, sha256: String::new(), tables: 40, records: 900, digest: "00".repeat(32) },
@@ -193,12 +198,14 @@ fn a_manifest_is_written_as_it_was_written_down() {
         format: manifest::FORMAT,
         id: "20260101T000000Z-01020304".to_owned(),
         installation_id: INSTALLATION.to_owned(),
+        number: 12,
         created_at: at(0),
         release: "0.1.0".to_owned(),
         store_format: 3,
         key_fingerprint: "0011223344556677".to_owned(),
         position: format!("{}-7", "ab".repeat(16)),
         holds_until: at(1),
+        left_branches: BTreeSet::from(["cd".repeat(16)]),
         recipients: vec!["age1x".to_owned()],
         object: StoredObject { name: "snapshot.age".to_owned(), bytes: 2, sha256: "aa".to_owned() },
         snapshot: StoredSnapshot { bytes: 1, sha256: "bb".to_owned(), tables: 40, records: 900, digest: "cc".to_owned() },
@@ -255,6 +262,38 @@ async fn a_backup_stays_while_no_other_one_leads_to_its_times() {
     assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(6), at(-99))).await.unwrap(), 2);
     let expected: Vec<String> = [0, 2, 4, 5].map(|hours| new_id(at(hours), [1, 2, 3, 4])).to_vec();
     assert_eq!(fixture.ids().await, expected, "the oldest, the one after the loss, and the last two");
+}
+
+#[tokio::test]
+async fn the_newest_backup_is_the_one_that_was_made_last_whatever_its_clock_said() {
+    let fixture = Fixture::new();
+    let signer = std::sync::Arc::new(commits::signer(&fixture.key).unwrap());
+    let commits = async |journal: u8, before: Position, numbers: (u64, u64), hours: i64| {
+        let ((first, last), at) = (numbers, at(hours));
+        let name = SegmentName { first, last, since: at, until: at, journal: [journal; 16], before };
+        fixture.place.put_commits((INSTALLATION, name), b"commits".to_vec(), &[], &signer).await.unwrap();
+    };
+    let put = async |number: u64, hours: i64, position: Position, left: &[u8]| {
+        let left_branches = left.iter().map(|journal| format!("{journal:02x}").repeat(16)).collect();
+        let draft = Manifest { number, left_branches, ..Fixture::draft(hours, position) };
+        let file = fixture.file("small");
+        std::fs::write(&file, "snapshot").unwrap();
+        fixture.put_draft(draft, &file, &[]).await
+    };
+    let commit = |journal: u8, number: u64| Position { journal: [journal; 16], number };
+    // The clock is a year ahead in opening 2. Then a copy of commit 15 is put back, and opening 3 has the right time.
+    let first = put(1, 0, commit(1, 10), &[]).await;
+    commits(1, Position::default(), (1, 20), 1).await;
+    commits(2, commit(1, 20), (21, 40), 9000).await;
+    let ahead = put(2, 9001, commit(2, 30), &[]).await;
+    commits(3, commit(1, 15), (16, 30), 2).await;
+    let newest = put(3, 3, commit(3, 25), &[2]).await;
+    let found = fixture.place.find(None, None, &fixture.key).await.unwrap();
+    assert_eq!(found, [newest.clone(), ahead.clone(), first.clone()]);
+    assert_eq!(fixture.ids().await, [first.id, ahead.id, newest.id.clone()]);
+    let route = fixture.place.route(found, Timestamp::LATEST).await.unwrap().unwrap();
+    let reached = fixture.place.bring_forward(&route, &fixture.file("small"), None, &fixture.key).await;
+    assert_eq!(route.manifest.id, newest.id, "{reached:?}");
 }
 
 #[tokio::test]

@@ -19,7 +19,7 @@ use tenantd_base::{
         show_fingerprint,
     },
 };
-use tenantd_store::{Installation, OutgoingDirectory, SegmentName, SnapshotReport, StoreError, events::Intent};
+use tenantd_store::{Installation, OutgoingDirectory, SegmentName, SnapshotReport, StoreError, events::Intent, left_branches};
 
 use super::{
     super::{
@@ -30,7 +30,7 @@ use super::{
     commits,
     error::OffsiteError,
     manifest::{self, Manifest, StoredObject, StoredSnapshot},
-    place::{OffsitePlace, new_id, show_installation},
+    place::{Entry, OffsitePlace, new_id, show_installation},
     retention::Kept,
 };
 
@@ -168,16 +168,22 @@ impl Offsite {
         report: &SnapshotReport,
     ) -> Result<Manifest, OffsiteError> {
         let name = if self.recipients.is_empty() { "snapshot" } else { "snapshot.age" };
+        let installation_id = show_installation(installation.id);
+        let (earlier, sent) = self.place.contents(&installation_id).await?;
+        // Also those of an earlier installation key, whose signature cannot be checked any more.
+        let highest = earlier.iter().filter_map(Entry::manifest).map(|manifest| manifest.number).max();
         let draft = Manifest {
             format: manifest::FORMAT,
             id: id.to_owned(),
-            installation_id: show_installation(installation.id),
+            installation_id,
+            number: highest.unwrap_or_default().saturating_add(1),
             created_at: at,
             release: env!("CARGO_PKG_VERSION").to_owned(),
             store_format: installation.format,
             key_fingerprint: show_fingerprint(installation.key_fingerprint),
             position: report.position.to_string(),
             holds_until: self.snapshots.clock.now(),
+            left_branches: left_branches(&sent, report.position).iter().map(|journal| HEXLOWER.encode(journal)).collect(),
             recipients: Vec::new(),
             object: StoredObject { name: name.to_owned(), bytes: 0, sha256: String::new() },
             snapshot: StoredSnapshot {
@@ -230,5 +236,27 @@ impl Offsite {
             return Ok(outgoing.set_incomplete()?);
         }
         Err(OffsiteError::Place(format!("the backup {base} that they follow is not there: is the place of the backups mounted?")))
+    }
+
+    /// When an older copy of the store is put back, the place has a newer backup or commits that this store does not have. The next backup
+    /// says which ones these are.
+    pub(super) async fn ensure_only_branch(
+        &self,
+        installation: &Installation,
+        waiting: &[SegmentName],
+    ) -> Result<(), OffsiteError> {
+        let Some(outgoing) = &self.outgoing else { return Ok(()) };
+        let Some(base) = outgoing.base(installation.key_fingerprint) else { return Ok(()) };
+        let (entries, sent) = self.place.contents(&show_installation(installation.id)).await?;
+        let key = self.signer.public_key()?;
+        let backups: Vec<&Manifest> = entries.iter().filter_map(|entry| entry.verified(&key)).collect();
+        let Some(base) = backups.iter().find(|manifest| manifest.id == base) else { return Ok(()) };
+        let follows = |name: &SegmentName, own: &SegmentName| name.journal != own.journal && name.last > own.before.number;
+        let is_other = |name: &SegmentName| !base.has_left(name.journal) && waiting.iter().any(|own| follows(name, own));
+        if sent.iter().any(is_other) || backups.iter().any(|manifest| manifest.number > base.number) {
+            tracing::warn!("the place of the backups has changes that this store does not have; a new backup is made soon");
+            outgoing.set_incomplete()?;
+        }
+        Ok(())
     }
 }
