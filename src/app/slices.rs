@@ -113,6 +113,7 @@ impl Slices {
             egress: egress.clone(),
             vault: secrets.vault(),
             holders: holders.clone(),
+            id_by_name: |tx, tenant, name| Ok(tenantd_tickets::id_by_name(tx, tenant, name)?.map(|id| id.to_string())),
         };
         let steps = [tickets.steps(), clouds.steps(), backups.steps(), inventory.steps(), search.steps()].concat();
         let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds(), around)?;

@@ -43,7 +43,13 @@ async fn an_event_starts_a_run_when_its_condition_holds() {
             (&ticket["id"], &json!("event"), &json!("ticket.created"))
         );
         assert_eq!(run["started_by"]["kind"], "system");
-        assert_eq!(desk.runs(&format!("&subject_id={}", ticket["id"].as_str().unwrap())).await.len(), 1);
+        for subject in [&ticket["id"], &ticket["ref"]] {
+            assert_eq!(desk.runs(&format!("&subject_id={}", subject.as_str().unwrap())).await.len(), 1, "{subject}");
+        }
+        for unknown in ["T-999", "garbage"] {
+            let refused = desk.key.get(&format!("{PATH}?view=runs&subject_id={unknown}")).send().await;
+            assert_eq!(refused.field_errors(), [("subject_id".to_owned(), "unknown_reference".to_owned())], "{unknown}");
+        }
         let by_hand = desk.key.post(PATH).json(json!({"workflow_key": "on-ticket"})).send().await;
         assert_eq!(by_hand.problem(409), "invalid_transition");
         let id = workflow["id"].as_str().unwrap();

@@ -203,6 +203,12 @@ impl<K: Kind> Serialize for Id<K> {
     }
 }
 
+/// Whether a text has the form of an id, of whatever kind.
+pub fn is_id(text: &str) -> bool {
+    let is_part = |part: &str| part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    text.split_once('_').is_some_and(|(prefix, rest)| rest.len() == ENCODED_LENGTH && is_part(prefix) && is_part(rest))
+}
+
 impl<'de, K: Kind> Deserialize<'de> for Id<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {

@@ -112,6 +112,12 @@ pub fn ticket(tx: &impl Read, tenant: TenantId, id: TicketId) -> Result<Option<T
     repo::find(tx, tenant, TicketRef::Id(id))
 }
 
+/// The id of the ticket that people call by this name, such as `T-1042`.
+pub fn id_by_name(tx: &impl Read, tenant: TenantId, name: &str) -> Result<Option<TicketId>, StoreError> {
+    let Ok(wanted) = name.parse() else { return Ok(None) };
+    Ok(repo::find(tx, tenant, wanted)?.map(|ticket| ticket.id))
+}
+
 /// Tickets of all tenants behind one of them, in the order of tenant and number.
 pub fn tickets_after(tx: &impl Read, after: Option<(TenantId, u64)>, limit: usize) -> Result<Vec<Ticket>, StoreError> {
     repo::list_after(tx, after, limit)

@@ -74,6 +74,7 @@ struct Core {
     engine: Engine,
     programs: Programs,
     rehearsals: Programs,
+    id_by_name: IdByName,
 }
 
 impl Core {
@@ -101,7 +102,11 @@ pub struct Surroundings {
     pub vault: Vault,
     /// Knows whom workflows act for.
     pub holders: Holders,
+    pub id_by_name: IdByName,
 }
+
+/// The id of the record that people call by a name, such as `T-1042`.
+pub type IdByName = fn(&ReadTx, TenantId, &str) -> Result<Option<String>, StoreError>;
 
 #[derive(Clone, Debug)]
 pub struct Workflows {
@@ -121,12 +126,12 @@ impl Workflows {
         kinds: Kinds,
         around: Surroundings,
     ) -> Result<Self, String> {
-        let Surroundings { programs, rehearsals, tenants, egress, vault, holders } = around;
+        let Surroundings { programs, rehearsals, tenants, egress, vault, holders, id_by_name } = around;
         let request = StepEntry::remote(HttpRequest { egress, tenants: tenants.clone(), vault });
         let (planners, appliers) = catalogue(steps.into_iter().chain([request]))?;
         let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, holders));
         let engine = Engine::new(store.clone(), clocks.clone(), service.clone(), tenants.clone(), appliers, programs.clone());
-        Ok(Self { core: Arc::new(Core { store, clocks, service, tenants, engine, programs, rehearsals }) })
+        Ok(Self { core: Arc::new(Core { store, clocks, service, tenants, engine, programs, rehearsals, id_by_name }) })
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {

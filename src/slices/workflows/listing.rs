@@ -3,11 +3,14 @@
 
 use tenantd_base::{
     clock::Timestamp,
-    id::{TenantId, WorkflowId},
+    fault::Fault,
+    id::{TenantId, WorkflowId, is_id},
 };
-use tenantd_store::{Direction, Flow, Key, Read, StoreError};
+use tenantd_store::{Direction, Flow, Key, Read, ReadTx, StoreError};
 
 use super::{
+    IdByName,
+    error::WorkflowError,
     model::{Run, RunStatus, Workflow},
     repo::{
         self,
@@ -108,6 +111,25 @@ pub(super) struct RunQuery {
 }
 
 impl RunQuery {
+    /// Replaces the name of a subject with its id. A text that is neither is fine if runs are about it: not every subject has an id.
+    pub(super) fn name_subject(&mut self, tx: &ReadTx, id_by_name: IdByName) -> Result<(), WorkflowError> {
+        let Some(subject) = self.subject_id.as_mut().filter(|subject| !is_id(subject)) else { return Ok(()) };
+        if let Some(id) = id_by_name(tx, self.tenant_id, subject)? {
+            *subject = id;
+            return Ok(());
+        }
+        let (prefix, mut is_known) = ((self.tenant_id, subject.clone()).to_bytes(), false);
+        BY_SUBJECT.scan(tx, &repo::runs::after(&prefix, None, Direction::Backward), Direction::Backward, |_, _| {
+            is_known = true;
+            Ok(Flow::Stop)
+        })?;
+        if is_known {
+            return Ok(());
+        }
+        let message = "no run is about a record of this name; expected an id, or a ticket such as T-1042";
+        Err(WorkflowError::Invalid(vec![Fault::parameter("subject_id", "unknown_reference", message)]))
+    }
+
     fn matches(&self, run: &Run) -> bool {
         self.workflow_id.is_none_or(|id| run.workflow_id == id)
             && (self.statuses.is_empty() || self.statuses.contains(&run.status))

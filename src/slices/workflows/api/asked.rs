@@ -40,7 +40,7 @@ pub(super) struct ReadWorkflows {
     /// With `view=runs`: runs in one of these states.
     #[oai(validator(min_items = 1, max_items = 8))]
     pub(super) status: Option<Vec<RunStatus>>,
-    /// With `view=runs`: runs about this record.
+    /// With `view=runs`: runs about this record, by its id, or a ticket such as `T-1042`.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) subject_id: Option<String>,
     /// With `view=runs`: runs that were started after this time.

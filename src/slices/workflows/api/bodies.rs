@@ -34,7 +34,7 @@ pub(super) struct TriggerWorkflow {
     pub(super) workflow_key: Option<String>,
     /// An object that the workflow's `input_schema` allows.
     pub(super) inputs: Option<Any<Value>>,
-    /// The id of the record that the run is about, to find it by.
+    /// The id of the record that the run is about, or a ticket such as `T-1042`, to find the run by.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) subject_id: Option<String>,
     /// Plan every step and change nothing.

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tenantd_base::{
     access::Scope,
     fault::Fault,
-    id::{RunId, TenantId, WorkflowId},
+    id::{RunId, TenantId, WorkflowId, is_id},
     programs::Budget,
     vocabulary::nearest,
 };
@@ -311,7 +311,7 @@ impl TriggerApi {
 
     async fn list_runs(&self, caller: &Caller, query: &ReadWorkflows) -> Result<Viewed<WorkflowView>, Problem> {
         let request = PageRequest::new(&caller.context, &query.page)?;
-        let wanted = RunQuery {
+        let mut wanted = RunQuery {
             tenant_id: caller.principal.tenant_id,
             workflow_id: query.workflow_id,
             statuses: query.status.clone().unwrap_or_default(),
@@ -319,8 +319,9 @@ impl TriggerApi {
             started_after: query.started_after,
         };
         let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
-        let (service, grants) = (self.core.service.clone(), caller.principal.grants);
+        let (service, grants, id_by_name) = (self.core.service.clone(), caller.principal.grants, self.core.id_by_name);
         let read = self.core.store.scan_for(caller.principal.tenant_id, move |tx| {
+            wanted.name_subject(tx, id_by_name)?;
             let listed = listing::runs(tx, &wanted, after.as_deref(), limit)?;
             let total = if include_total { Some(listing::count_runs(tx, &wanted)?) } else { None };
             let data: Result<Vec<WorkflowRun>, WorkflowError> =
@@ -339,7 +340,8 @@ impl TriggerApi {
     ) -> Result<Triggered<WorkflowOutcome>, Problem> {
         let inputs = body.inputs.map_or_else(|| json!({}), |inputs| inputs.0);
         let tenant = caller.principal.tenant_id;
-        let new = NewRun::manual(caller.run_id(), inputs, body.subject_id);
+        let mut new = NewRun::manual(caller.run_id(), inputs, body.subject_id);
+        let id_by_name = self.core.id_by_name;
         let (id, key) = (body.workflow_id, body.workflow_key);
         let starter = caller.principal.authority();
         let ready = move |service: &Service, tx: &ReadTx, budget: &Budget| {
@@ -349,6 +351,11 @@ impl TriggerApi {
                 return Err(WorkflowError::NotManual);
             }
             service.check_needs(&outline, &starter)?;
+            if let Some(subject) = new.subject_id.as_mut().filter(|subject| !is_id(subject))
+                && let Some(id) = id_by_name(tx, tenant, subject)?
+            {
+                *subject = id;
+            }
             service.ready(tx, &workflow, workflow.version, new, budget)
         };
         let ready = self.core.on_worker(tenant, ready).await?;
