@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::harness::{Actor, Setup, with_app, with_setup};
 
 const KEYS: &str = "/api/admin/api-keys";
+const STRANGE: &str = "org_01k9z7w3v5e8g9m2n4p6r8t0x1";
 
 async fn create(actor: &Actor, body: Value) -> Value {
     actor.post(KEYS).json(body).send().await.ok(201).clone()
@@ -152,6 +153,16 @@ async fn bad_input_is_told_all_at_once() {
         let admin = acme.admin().await;
         let cases = [
             (json!({}), vec![("/name", "required"), ("/scopes", "required")]),
+            (
+                json!({"scopes": ["tickets:reed"], "allowed_ips": ["here"], "expires_days": 4000, "organization_ids": [STRANGE]}),
+                vec![
+                    ("/allowed_ips", "wrong_form"),
+                    ("/expires_days", "out_of_range"),
+                    ("/name", "required"),
+                    ("/organization_ids", "unknown_reference"),
+                    ("/scopes", "unknown_scope"),
+                ],
+            ),
             (json!({"name": "", "scopes": []}), vec![("/name", "too_short"), ("/scopes", "too_few")]),
             (json!({"name": "x".repeat(101), "scopes": ["*"]}), vec![("/name", "too_long")]),
             (json!({"name": 5, "scopes": "*"}), vec![("/name", "wrong_type"), ("/scopes", "wrong_type")]),

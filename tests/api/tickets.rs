@@ -163,6 +163,22 @@ async fn references_are_found_and_unknown_ones_are_all_told_at_once() {
         ] {
             assert!(codes.contains(&(pointer.to_owned(), code.to_owned())), "{codes:?}");
         }
+        let told = |places: &[(&str, &str)]| -> Vec<(String, String)> {
+            places.iter().map(|(place, code)| ((*place).to_owned(), (*code).to_owned())).collect()
+        };
+        let nothing = create(json!({})).await.field_errors();
+        assert_eq!(nothing, told(&[("/organization_id", "required"), ("/subject", "required")]), "with what no schema requires");
+        let both = create(json!({"priority": "urgent", "organization_id": foreign, "parent": "T-77"})).await.field_errors();
+        let expected = [
+            ("/subject", "required"),
+            ("/priority", "not_allowed"),
+            ("/organization_id", "unknown_reference"),
+            ("/parent", "unknown_reference"),
+        ];
+        assert_eq!(both.len(), 4, "{both:?}");
+        assert!(told(&expected).iter().all(|error| both.contains(error)), "{both:?}");
+        let half = create(json!({"subject": "A", "device_ids": ["PC-1"], "tags": 5})).await.field_errors();
+        assert_eq!(half.len(), 2, "the device may have led to the organization: {half:?}");
         let stranger = globex.key(&["tickets:*"]).await;
         assert_eq!(stranger.get(&format!("{TICKETS}/T-1")).send().await.problem(404), "not_found");
         assert_eq!(

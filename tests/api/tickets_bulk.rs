@@ -22,6 +22,17 @@ async fn an_atomic_creation_makes_all_or_none() {
         assert_eq!(refused.problem(422), "validation_failed");
         let expected = [("/tickets/1/organization_id", "required"), ("/tickets/2/parent", "unknown_reference")];
         assert_eq!(refused.field_errors(), expected.map(|(place, code)| (place.to_owned(), code.to_owned())));
+        let worse = json!({"tickets": [good("C"), {"subject": ""}, {"parent": "T-99", "organization_id": organization}]});
+        let found = key.post(TICKETS).json(worse).send().await.field_errors();
+        for (place, code) in [
+            ("/tickets/1/subject", "too_short"),
+            ("/tickets/1/organization_id", "required"),
+            ("/tickets/2/subject", "required"),
+            ("/tickets/2/parent", "unknown_reference"),
+        ] {
+            assert!(found.contains(&(place.to_owned(), code.to_owned())), "{found:?}");
+        }
+        assert_eq!(found.len(), 4, "{found:?}");
         let total = key.get(&format!("{TICKETS}?include_total=true")).send().await.ok(200)["page"]["total"].clone();
         assert_eq!(total, 2, "nothing was created");
         let next = key.post(TICKETS).json(good("F")).send().await;

@@ -134,8 +134,8 @@ fn authority() -> Vec<Case> {
         case("clock", "clock is too far ahead", set("tenant", "/clock_ahead_seconds", json!(60))),
         case("status", "being filled or removed", set("tenant", "/status", json!("Deleting"))),
         case("scope of the platform", "platform:read", set("api_key", "/scopes", json!(["platform:read"]))),
-        case("unknown scope", "unknown scopes", set("api_key", "/scopes", json!(["everything"]))),
-        case("scope over the tenant", "scopes over the whole tenant", |forged| {
+        case("unknown scope", "the scope everything does not exist", set("api_key", "/scopes", json!(["everything"]))),
+        case("scope over the tenant", "cannot have what is over the whole tenant", |forged| {
             forged.change("api_key", |key| {
                 key["scopes"] = json!(["users:write"]);
                 key["organization_ids"] = json!([NOBODY]);

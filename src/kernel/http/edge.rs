@@ -44,7 +44,7 @@ use super::{
     outgoing::UnderWay,
     pages::{self, Pages, Readers},
     plain,
-    problem::{Code, FieldError, Place, Problem},
+    problem::{Code, FieldError, Findings, Place, Problem},
     rate::{RateClass, RateLimits},
     visit::{Told, Visit},
 };
@@ -229,7 +229,7 @@ impl Edge {
         let (begin, changes) = (tokio::time::Instant::now(), operation.method != Method::GET);
         let end = begin + Duration::from_secs(arrival.settings.limits.request_seconds + wait);
         // A body that is late is the client's fault, and has a limit of its own that says so.
-        let (body, body_digest, _budget) = self.body(&mut request, &operation, principal.as_deref(), arrival).await?;
+        let (body, findings, body_digest, _budget) = self.body(&mut request, &operation, principal.as_deref(), arrival).await?;
         let caller = principal.clone().filter(|_| arrival.client != Client::Local);
         let again = || caller.clone().map(|held| self.again(request.headers().clone(), held, arrival));
         if begin.elapsed() > AT_ONCE {
@@ -258,6 +258,7 @@ impl Edge {
             base_url: arrival.base_url.clone(),
             foreign,
             body: Mutex::new(body),
+            findings: Mutex::new(findings),
             body_digest,
         };
         let work = async {
@@ -353,7 +354,7 @@ impl Edge {
         operation: &Arc<Operation>,
         principal: Option<&Principal>,
         arrival: Arrival<'_>,
-    ) -> Result<(Option<Value>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
+    ) -> Result<(Option<Value>, Option<Findings>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
         let limits = &arrival.settings.limits;
         if operation.body.is_none() {
             if !operation.streams() && operation.method != Method::GET && body::is_announced(request.headers()) {
@@ -362,24 +363,24 @@ impl Edge {
                 let headers = request.headers().clone();
                 body::read_nothing(&headers, request.take_body(), target.as_deref(), limits, budget).await?;
             }
-            return Ok((None, None, None));
+            return Ok((None, None, None, None));
         }
         let max_bytes = if principal.is_some() { limits.body_bytes } else { limits.public_body_bytes };
         let content_type = header_text(request.headers(), header::CONTENT_TYPE).unwrap_or_default().to_owned();
         let budget = (&self.budget, party(principal, arrival.client));
         let buffered = body::read(&request.headers().clone(), request.take_body(), max_bytes, limits, budget).await?;
         if buffered.bytes.is_empty() && !operation.body_required {
-            return Ok((None, None, None));
+            return Ok((None, None, None, None));
         }
         let (operation, bytes, depth) = (operation.clone(), buffered.bytes.clone(), limits.json_depth);
         let read = move || body_value(&operation, &content_type, &bytes, depth);
-        let value = match principal.filter(|_| buffered.bytes.len() > LARGE_BODY) {
+        let (value, findings) = match principal.filter(|_| buffered.bytes.len() > LARGE_BODY) {
             Some(caller) => self.parts.store.lanes().run(caller.tenant_id, read).await.map_err(failures::lane)??,
             None => read()?,
         };
         let keyed = request.headers().contains_key("idempotency-key");
         let body_digest = keyed.then(|| digest(&buffered.bytes));
-        Ok((Some(value), body_digest, Some(buffered)))
+        Ok((Some(value), findings, body_digest, Some(buffered)))
     }
 
     fn page(&self, request: &Request, arrival: Arrival<'_>, told: &mut Told) -> Result<Response, Problem> {
@@ -440,8 +441,8 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Tol
     }
 }
 
-/// What a body holds, if the operation takes it.
-fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: usize) -> Result<Value, Problem> {
+/// What a body holds, if the operation takes it; and what is wrong with it, if the operation wants to know.
+fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: usize) -> Result<(Value, Option<Findings>), Problem> {
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let mut value = match operation.body_media {
         BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => media::form_value(bytes)?,
@@ -449,10 +450,12 @@ fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: us
             .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
         BodyMedia::Form | BodyMedia::Json | BodyMedia::Lines => return Err(Problem::plain(Code::UnsupportedMediaType)),
     };
-    if let Some(schema) = &operation.body {
-        schema.admit(&mut value)?;
+    let Some(schema) = &operation.body else { return Ok((value, None)) };
+    match schema.admit(&mut value) {
+        Ok(()) => Ok((value, None)),
+        Err(found) if schema.is_judged => Ok((value, Some(found))),
+        Err(found) => Err(found.into()),
     }
-    Ok(value)
 }
 
 /// Who a request is charged to.

@@ -1,4 +1,5 @@
-//! What an operation says of itself to the edge, and not to callers: its rate class, and whether it works while the disk is full. It
+//! What an operation says of itself to the edge, and not to callers: its rate class, whether it works while the disk is full, and whether it
+//! gets a body that does not match its schema. It
 //! stands in the handler's signature as [`Marked`], and the published document leaves it out. Most operations need no mark: their
 //! method says enough.
 
@@ -32,6 +33,7 @@ marks! {
     Report RateClass::Report.name();
     Provision RateClass::Provision.name();
     WhileFull "while_full";
+    Judge "judge";
 }
 
 /// Marks the operation of the handler that takes it.
@@ -57,6 +59,7 @@ impl<'a, M: Mark> ApiExtractor<'a> for Marked<M> {
 pub struct Marks {
     pub class: Option<RateClass>,
     pub while_full: bool,
+    pub judges: bool,
 }
 
 impl Marks {
@@ -65,6 +68,7 @@ impl Marks {
         Self {
             class: RateClass::ALL.into_iter().find(|class| requirements.contains(&class.name())),
             while_full: requirements.contains(&WhileFull::NAME),
+            judges: requirements.contains(&Judge::NAME),
         }
     }
 }
@@ -92,7 +96,7 @@ mod tests {
     fn marks_reach_the_edge_and_not_the_published_document() {
         let about = About { title: "", version: "", description: "" };
         let document = publish(&OpenApiService::new(Api, "", "").spec(), about, More::default()).unwrap();
-        assert_eq!(document.marks["marked"], Marks { class: Some(RateClass::Report), while_full: true });
+        assert_eq!(document.marks["marked"], Marks { class: Some(RateClass::Report), while_full: true, judges: false });
         assert_eq!(document.marks["plain"], Marks::default());
         let mut marked = document.published["paths"]["/marked"]["post"].clone();
         marked["operationId"] = json!("plain");

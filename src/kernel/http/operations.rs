@@ -207,7 +207,11 @@ fn compile_operation(
         need,
         waits: parameters.iter().any(|parameter| parameter.get("name") == Some(&json!("wait_seconds"))),
         query: QuerySchema::new(&parameters, components, open_query).map_err(fail)?,
-        body: body_schema.map(|schema| BodySchema::new(schema, components)).transpose().map_err(fail)?,
+        body: body_schema
+            .map(|schema| BodySchema::new(schema, components))
+            .transpose()
+            .map_err(fail)?
+            .map(|body| body.judged(marks.judges)),
         body_required: body.is_some_and(|body| body.get("required") == Some(&Value::Bool(true))),
         body_media,
         produces,

@@ -8,7 +8,8 @@ use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
 use super::problem::{FieldError, Findings, MAX_ERRORS, Place};
-use findings::{bounded, collect, unknown};
+pub(super) use findings::bounded;
+use findings::{collect, unknown};
 use items::Items;
 
 /// Checks the body of one operation.
@@ -19,6 +20,8 @@ pub struct BodySchema {
     properties: Vec<String>,
     /// Of a body of several records that can be checked one by one.
     items: Option<Items>,
+    /// Whether the handler gets a body that does not match, as [`super::judged::Judged`].
+    pub is_judged: bool,
 }
 
 /// Checks the query of one operation, and turns its texts into JSON of the declared types.
@@ -92,7 +95,11 @@ impl BodySchema {
         let properties = alternatives.iter().filter_map(|form| resolve(form, components).get("properties")?.as_object());
         let properties = properties.flat_map(|properties| properties.keys().cloned()).collect();
         let items = alternatives.iter().find_map(|form| Items::of(resolve(form, components), components)).transpose()?;
-        Ok(Self { validator: compile(schema.clone(), components)?, properties, items })
+        Ok(Self { validator: compile(schema.clone(), components)?, properties, items, is_judged: false })
+    }
+
+    pub fn judged(self, is_judged: bool) -> Self {
+        Self { is_judged, ..self }
     }
 
     pub fn check(&self, body: &Value) -> Result<(), Findings> {

@@ -1,6 +1,10 @@
 //! What can go wrong with API keys.
 
-use tenantd_base::{authority::Lacking, id::OrganizationId, versions::Stale};
+use tenantd_base::{
+    authority::Lacking,
+    fault::{Fault, listed},
+    versions::Stale,
+};
 use tenantd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
@@ -11,20 +15,11 @@ pub enum ApiKeyError {
     NameTaken,
     #[error("the tenant has {most} live keys already")]
     LimitReached { most: u64 },
-    #[error("unknown scopes: {0:?}")]
-    UnknownScopes(Vec<String>),
+    #[error("the input is not valid: {}", listed(.0))]
+    Invalid(Vec<Fault>),
     /// The caller does not cover the key, before or after the change.
     #[error("the caller lacks {0}")]
     Lacking(Lacking),
-    /// Scopes that mean nothing to a key for some organizations.
-    #[error("scopes over the whole tenant: {0:?}")]
-    ScopesOverTenant(Vec<&'static str>),
-    #[error("there is no organization {0}")]
-    UnknownOrganization(OrganizationId),
-    #[error("the life of a key must be 1 to {most} days")]
-    BadLife { most: u32 },
-    #[error("{0} is no IP address or network")]
-    BadNetwork(String),
     /// Rotation and changes need a key that is not revoked; rotation also one that has not expired.
     #[error("the key is {0}")]
     Ended(&'static str),

@@ -11,13 +11,12 @@ use tenantd_base::{
     clock::Timestamp,
     config,
     entropy::Entropy,
+    fault::Fault,
     id::{ApiKeyId, OrganizationId, TenantId},
     secrets::{Secret, digest},
-    vocabulary::vocabulary,
+    vocabulary::{nearest, vocabulary},
 };
 use tenantd_store::events::Actor;
-
-use super::error::ApiKeyError;
 
 pub(super) const LIVE_PREFIX: &str = "tck_live_";
 pub(super) const EVALUATION_PREFIX: &str = "tck_eval_";
@@ -134,12 +133,12 @@ impl KeyRules {
     }
 
     /// When a key that lives for `days` from now ends.
-    pub fn end(&self, now: Timestamp, days: Option<u32>) -> Result<Timestamp, ApiKeyError> {
+    pub fn end(&self, now: Timestamp, days: Option<u32>) -> Result<Timestamp, Fault> {
         let days = days.unwrap_or(self.default_days);
         if (1..=self.max_days).contains(&days) {
             Ok(now.plus_days(days))
         } else {
-            Err(ApiKeyError::BadLife { most: self.max_days })
+            Err(Fault::new("/expires_days", "out_of_range", format!("must be 1 to {}", self.max_days)))
         }
     }
 }
@@ -336,7 +335,8 @@ pub struct NewApiKey {
     pub scopes: Vec<String>,
     /// Empty: all of the tenant.
     pub organization_ids: Vec<OrganizationId>,
-    pub allowed_ips: Vec<IpNet>,
+    /// Addresses and networks, as they were written.
+    pub allowed_ips: Vec<String>,
     pub expires_days: Option<u32>,
 }
 
@@ -356,24 +356,45 @@ fn granted(scopes: &[String], generation: Generation, tenant_kind: TenantKind) -
 }
 
 /// All scopes of a key must exist.
-pub fn check_scopes(scopes: &[String]) -> Result<(), ApiKeyError> {
-    let unknown: Vec<String> = scopes.iter().filter(|scope| access::expand(scope).is_none()).cloned().collect();
-    if unknown.is_empty() { Ok(()) } else { Err(ApiKeyError::UnknownScopes(unknown)) }
+pub fn scope_faults(scopes: &[String]) -> Vec<Fault> {
+    let fault = |scope: &String| {
+        let known = access::known_patterns();
+        let names = || known.iter().map(String::as_str);
+        let fault = Fault::new("/scopes", "unknown_scope", format!("the scope {scope} does not exist"));
+        fault.with_allowed(names()).with_suggestion(nearest(scope, names()))
+    };
+    scopes.iter().filter(|scope| access::expand(scope).is_none()).map(fault).collect()
 }
 
 /// A key for some organizations cannot have what is over the whole tenant. A wildcard over all areas means all that there are for it.
-pub fn check_reach(scopes: &[String], organization_ids: &[OrganizationId]) -> Result<(), ApiKeyError> {
+pub fn reach_fault(scopes: &[String], organization_ids: &[OrganizationId]) -> Option<Fault> {
     let named = scopes.iter().filter(|pattern| !pattern.starts_with('*')).filter_map(|pattern| access::expand(pattern));
     let wanted = named.fold(Grants::NONE, Grants::union);
     let beyond: Vec<&str> = wanted.without(Grants::BY_ORGANIZATION).iter().map(access::Scope::name).collect();
-    if organization_ids.is_empty() || beyond.is_empty() { Ok(()) } else { Err(ApiKeyError::ScopesOverTenant(beyond)) }
+    if organization_ids.is_empty() || beyond.is_empty() {
+        return None;
+    }
+    let message = format!("a key with organization_ids cannot have what is over the whole tenant: {}", beyond.join(", "));
+    Some(Fault::new("/scopes", "over_tenant", message))
 }
 
 /// An address stands for the network of itself.
-pub fn parse_network(text: &str) -> Result<IpNet, ApiKeyError> {
+fn parse_network(text: &str) -> Option<IpNet> {
     let address = || text.parse::<IpAddr>().map(IpNet::from).ok();
-    let network = text.parse::<IpNet>().ok().or_else(address).ok_or_else(|| ApiKeyError::BadNetwork(text.to_owned()))?;
-    Ok(network.trunc())
+    Some(text.parse::<IpNet>().ok().or_else(address)?.trunc())
+}
+
+/// The networks that a key is to work from.
+pub fn read_networks(texts: &[String], faults: &mut Vec<Fault>) -> Vec<IpNet> {
+    let mut networks = Vec::new();
+    for text in texts {
+        let message = || format!("{text} is no IP address or network such as 203.0.113.0/24");
+        match parse_network(text) {
+            Some(network) => networks.push(network),
+            None => faults.push(Fault::new("/allowed_ips", "wrong_form", message())),
+        }
+    }
+    networks
 }
 
 #[cfg(test)]
@@ -420,15 +441,15 @@ mod tests {
         assert!(!admin.covers(granted(&scopes(&["*"]), Generation::CURRENT, TenantKind::Platform)));
         assert!(!admin.covers(granted(&scopes(&["platform:read"]), Generation::CURRENT, TenantKind::Standard)));
         assert!(access::Role::Operator.grants().covers(granted(&scopes(&["*"]), Generation::CURRENT, TenantKind::Platform)));
-        assert!(check_scopes(&scopes(&["tickets:read", "*:read"])).is_ok());
-        let unknown = check_scopes(&scopes(&["ticket:read", "*"]));
-        assert!(matches!(unknown, Err(ApiKeyError::UnknownScopes(unknown)) if unknown == ["ticket:read"]));
+        assert_eq!(scope_faults(&scopes(&["tickets:read", "*:read"])), []);
+        let unknown = scope_faults(&scopes(&["ticket:read", "*"]));
+        assert_eq!((unknown.len(), unknown[0].suggestion.as_deref()), (1, Some("tickets:read")));
     }
 
     #[test]
     fn networks_are_read_in_both_forms() {
         assert_eq!(parse_network("192.0.2.7").unwrap().to_string(), "192.0.2.7/32");
         assert_eq!(parse_network("192.0.2.7/24").unwrap().to_string(), "192.0.2.0/24");
-        assert!(parse_network("192.0.2.0/33").is_err() && parse_network("here").is_err());
+        assert!(parse_network("192.0.2.0/33").is_none() && parse_network("here").is_none());
     }
 }

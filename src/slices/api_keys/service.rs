@@ -3,24 +3,27 @@
 //! **Invariant:** anyone who creates, changes or rotates a key covers it, before and after, in scopes, organizations, networks and lifetime.
 //! Reducing or ending a key is free.
 
+use ipnet::IpNet;
 use serde_json::json;
 
 use tenantd_base::{
     access::{Generation, Grants, Principal, Scope, TenantKind},
     authority::Authority,
     change::Change,
+    clock::Timestamp,
+    fault::Fault,
     id::{ApiKeyId, OrganizationId},
     versions::ExpectedVersion,
 };
 use tenantd_directory as directory;
 use tenantd_store::{
-    StoreError, WriteTx,
+    Read, StoreError, WriteTx,
     events::{self, Act, Changes, Describe, Draft, EventKind},
 };
 
 use super::{
     error::ApiKeyError,
-    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Origin, PauseReason, Plaintext, check_reach, check_scopes},
+    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Origin, PauseReason, Plaintext, reach_fault, read_networks, scope_faults},
     owners, repo,
 };
 
@@ -75,7 +78,8 @@ pub(super) struct KeyChange {
     pub(super) description: Change<String>,
     pub(super) scopes: Option<Vec<String>>,
     pub(super) organization_ids: Change<Vec<OrganizationId>>,
-    pub(super) allowed_ips: Change<Vec<ipnet::IpNet>>,
+    /// As they were written.
+    pub(super) allowed_ips: Change<Vec<String>>,
     pub(super) enabled: Option<bool>,
     pub(super) expires_days: Option<u32>,
 }
@@ -102,9 +106,7 @@ impl Service {
         new: &NewApiKey,
         secret: KeptSecret,
     ) -> Result<ApiKey, ApiKeyError> {
-        check_scopes(&new.scopes)?;
-        check_organizations(tx, act, &new.scopes, &new.organization_ids)?;
-        let end = self.rules.end(act.now, new.expires_days)?;
+        let (allowed_ips, end) = self.check_new(tx, act, new)?;
         // Who asks for no end gets one that their own credential allows; who asks for a later one is refused.
         let latest = giver.authority.until().filter(|_| new.expires_days.is_none());
         let expires_at = latest.map_or(end, |latest| end.min(latest));
@@ -122,7 +124,7 @@ impl Service {
             scopes: new.scopes.clone(),
             generation: Generation::CURRENT,
             organization_ids: new.organization_ids.clone(),
-            allowed_ips: new.allowed_ips.clone(),
+            allowed_ips,
             enabled: true,
             created_at: act.now,
             created_by: act.actor.clone(),
@@ -148,6 +150,19 @@ impl Service {
         Ok(key)
     }
 
+    /// The networks of a new key and when it ends, or all that is wrong with it.
+    pub(super) fn check_new(&self, tx: &impl Read, act: &Act, new: &NewApiKey) -> Result<(Vec<IpNet>, Timestamp), ApiKeyError> {
+        let mut faults = scope_faults(&new.scopes);
+        check_organizations(tx, act, &new.scopes, &new.organization_ids, &mut faults)?;
+        let networks = read_networks(&new.allowed_ips, &mut faults);
+        match self.rules.end(act.now, new.expires_days) {
+            Ok(end) if faults.is_empty() => return Ok((networks, end)),
+            Ok(_) => {}
+            Err(fault) => faults.push(fault),
+        }
+        Err(ApiKeyError::Invalid(faults))
+    }
+
     /// A live key needs a name of its own and a place within the limit.
     fn check_room(&self, tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
         if repo::live_count(tx, act.tenant_id)? >= self.rules.max_live {
@@ -170,30 +185,34 @@ impl Service {
         if before.revoked_at.is_some() {
             return Err(ApiKeyError::Ended("revoked"));
         }
-        let mut key = before.clone();
+        let (mut key, mut faults) = (before.clone(), Vec::new());
         if let Some(name) = &change.name {
             key.name.clone_from(name);
         }
         key.description = change.description.clone().apply(key.description);
         if let Some(scopes) = &change.scopes {
-            check_scopes(scopes)?;
+            faults.extend(scope_faults(scopes));
             key.scopes.clone_from(scopes);
             key.generation = Generation::CURRENT;
         }
         key.organization_ids = change.organization_ids.clone().apply(Some(key.organization_ids)).unwrap_or_default();
         if change.scopes.is_some() || change.organization_ids != Change::Keep {
-            check_organizations(tx, act, &key.scopes, &key.organization_ids)?;
+            check_organizations(tx, act, &key.scopes, &key.organization_ids, &mut faults)?;
         }
-        key.allowed_ips = change.allowed_ips.clone().apply(Some(key.allowed_ips)).unwrap_or_default();
+        let allowed_ips = change.allowed_ips.clone().map(|texts| read_networks(&texts, &mut faults));
+        key.allowed_ips = allowed_ips.apply(Some(key.allowed_ips)).unwrap_or_default();
+        match change.expires_days.map(|days| self.rules.end(act.now, Some(days))) {
+            // It will come near again, and a key that had ended lives again.
+            Some(Ok(end)) => (key.expires_at, key.expiry_announced, key.expired_at) = (end, false, None),
+            Some(Err(fault)) => faults.push(fault),
+            None => {}
+        }
+        if !faults.is_empty() {
+            return Err(ApiKeyError::Invalid(faults));
+        }
         key.enabled = change.enabled.unwrap_or(key.enabled);
         if key.enabled && key.paused.is_some() {
             owners::take(tx, act, &mut key)?;
-        }
-        if let Some(days) = change.expires_days {
-            key.expires_at = self.rules.end(act.now, Some(days))?;
-            // A new end: it will come near again, and a key that had ended lives again.
-            key.expiry_announced = false;
-            key.expired_at = None;
         }
         if key == before {
             return Ok(before);
@@ -308,10 +327,18 @@ impl Service {
     }
 }
 
-fn check_organizations(tx: &WriteTx, act: &Act, scopes: &[String], ids: &[OrganizationId]) -> Result<(), ApiKeyError> {
-    check_reach(scopes, ids)?;
+fn check_organizations(
+    tx: &impl Read,
+    act: &Act,
+    scopes: &[String],
+    ids: &[OrganizationId],
+    faults: &mut Vec<Fault>,
+) -> Result<(), StoreError> {
+    faults.extend(reach_fault(scopes, ids));
     for id in ids {
-        directory::organization(tx, act.tenant_id, *id)?.ok_or(ApiKeyError::UnknownOrganization(*id))?;
+        if directory::organization(tx, act.tenant_id, *id)?.is_none() {
+            faults.push(Fault::new("/organization_ids", "unknown_reference", format!("there is no organization {id}")));
+        }
     }
     Ok(())
 }

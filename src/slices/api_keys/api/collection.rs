@@ -14,6 +14,7 @@ use tenantd_http::{
     answer_cache::AnswerCache,
     idempotency::IdempotencyKey,
     input::{Body, Filter, OptionalBody, target},
+    judged::{Judged, RefusedBody},
     need::{Allowed, ApiKeysRead, ApiKeysWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -129,6 +130,19 @@ impl KeysApi {
     pub(crate) fn new(service: Service, store: Store) -> Self {
         Self { service, store, pages: AnswerCache::new([catalog::API_KEYS]) }
     }
+
+    /// All that is wrong with a key that cannot be created.
+    fn judge(&self, auth: &Allowed<ApiKeysWrite>, refused: RefusedBody) -> Problem {
+        let act = auth.context.intent(&auth.principal).begin();
+        let judged = self.store.read(|tx| {
+            refused.judge("", |key: CreateApiKey, _| match self.service.check_new(tx, &act, &key.into()) {
+                Ok(_) => Ok(Vec::new()),
+                Err(ApiKeyError::Invalid(faults)) => Ok(faults),
+                Err(error) => Err(error),
+            })
+        });
+        judged.unwrap_or_else(Problem::from)
+    }
 }
 
 #[OpenApi(prefix_path = "/api/admin/api-keys", tag = "Area::ApiKeys")]
@@ -160,9 +174,12 @@ impl KeysApi {
         &self,
         auth: Allowed<ApiKeysWrite>,
         idempotency_key: IdempotencyKey,
-        body: Body<CreateApiKey>,
+        body: Judged<CreateApiKey>,
     ) -> Result<Created<ApiKeyWithSecret>, Problem> {
-        let new = NewApiKey::try_from(body.0)?;
+        let new = match body {
+            Judged::Valid(body) => NewApiKey::from(body),
+            Judged::Refused(refused) => return Err(self.judge(&auth, refused)),
+        };
         let giver = Giver::of(&auth.principal);
         let service = self.service;
         idempotency_key

@@ -13,8 +13,7 @@ pub(super) use wire::key_fields;
 
 use poem_openapi::Tags;
 
-use tenantd_base::{access::known_patterns, vocabulary::nearest};
-use tenantd_http::problem::{Code, FieldError, Problem};
+use tenantd_http::problem::{Code, Problem};
 
 use super::error::ApiKeyError;
 
@@ -26,7 +25,6 @@ enum Area {
 
 impl From<ApiKeyError> for Problem {
     fn from(error: ApiKeyError) -> Self {
-        let invalid = |pointer: &str, code: &str, message: String| Self::invalid(vec![FieldError::pointer(pointer, code, message)]);
         match error {
             ApiKeyError::NotFound => Self::plain(Code::NotFound),
             ApiKeyError::NameTaken => Self::new(Code::AlreadyExists, "A live key of this tenant has this name; choose another."),
@@ -34,20 +32,8 @@ impl From<ApiKeyError> for Problem {
                 Code::LimitReached,
                 format!("The tenant has {most} live keys, which is the most; revoke one that is not needed."),
             ),
-            ApiKeyError::UnknownScopes(unknown) => unknown_scopes(&unknown),
+            ApiKeyError::Invalid(faults) => faults.into(),
             ApiKeyError::Lacking(lacking) => lacking.into(),
-            ApiKeyError::ScopesOverTenant(beyond) => {
-                let message =
-                    format!("a key with organization_ids cannot have what is over the whole tenant: {}", beyond.join(", "));
-                invalid("/scopes", "over_tenant", message)
-            }
-            ApiKeyError::UnknownOrganization(id) => {
-                invalid("/organization_ids", "unknown_reference", format!("there is no organization {id}"))
-            }
-            ApiKeyError::BadLife { most } => invalid("/expires_days", "out_of_range", format!("must be 1 to {most}")),
-            ApiKeyError::BadNetwork(text) => {
-                invalid("/allowed_ips", "wrong_form", format!("{text} is no IP address or network such as 203.0.113.0/24"))
-            }
             ApiKeyError::Ended(how) => Self::new(Code::InvalidTransition, format!("The key is {how}; create a new one.")),
             ApiKeyError::OwnsItself => Self::new(
                 Code::InvalidTransition,
@@ -58,14 +44,4 @@ impl From<ApiKeyError> for Problem {
             ApiKeyError::Store(error) => error.into(),
         }
     }
-}
-
-fn unknown_scopes(unknown: &[String]) -> Problem {
-    let known = known_patterns();
-    let error = |scope: &String| {
-        FieldError::pointer("/scopes", "unknown_scope", format!("the scope {scope} does not exist"))
-            .with_allowed(known.clone())
-            .with_suggestion(nearest(scope, known.iter().map(String::as_str)))
-    };
-    Problem::invalid(unknown.iter().map(error).collect())
 }

@@ -159,7 +159,7 @@ pub(super) async fn update(
     if_match: IfMatch,
     body: UpdateApiKey,
 ) -> Result<Changed<ApiKey>, Problem> {
-    let change = KeyChange::try_from(body)?;
+    let change = KeyChange::from(body);
     let giver = Giver::of(&auth.principal);
     let intent = auth.context.intent(&auth.principal);
     let now = auth.context.now;

@@ -21,8 +21,7 @@ use tenantd_http::{
 use tenantd_store::events::{Describe, Described};
 
 use super::super::{
-    error::ApiKeyError,
-    model::{self, KeyRules, KeyStatus, NewApiKey, PauseReason, Plaintext, parse_network},
+    model::{self, KeyRules, KeyStatus, NewApiKey, PauseReason, Plaintext},
     service::KeyChange,
 };
 
@@ -175,18 +174,11 @@ pub(crate) fn key_fields() -> Result<Shape, String> {
     Shape::fields::<CreateApiKey>(&["name", "description", "scopes", "organization_ids", "allowed_ips"])
 }
 
-fn networks(texts: &[String]) -> Result<Vec<IpNet>, ApiKeyError> {
-    texts.iter().map(|text| parse_network(text)).collect()
-}
-
-impl TryFrom<CreateApiKey> for NewApiKey {
-    type Error = ApiKeyError;
-
-    fn try_from(body: CreateApiKey) -> Result<Self, ApiKeyError> {
+impl From<CreateApiKey> for NewApiKey {
+    fn from(body: CreateApiKey) -> Self {
         let CreateApiKey { name, description, scopes, expires_days, organization_ids, allowed_ips } = body;
-        let organization_ids = organization_ids.unwrap_or_default();
-        let allowed_ips = networks(&allowed_ips.unwrap_or_default())?;
-        Ok(Self { name, description, scopes, organization_ids, allowed_ips, expires_days })
+        let (organization_ids, allowed_ips) = (organization_ids.unwrap_or_default(), allowed_ips.unwrap_or_default());
+        Self { name, description, scopes, organization_ids, allowed_ips, expires_days }
     }
 }
 
@@ -216,13 +208,10 @@ pub(super) struct UpdateApiKey {
     pub(super) expires_days: Option<u32>,
 }
 
-impl TryFrom<UpdateApiKey> for KeyChange {
-    type Error = ApiKeyError;
-
-    fn try_from(body: UpdateApiKey) -> Result<Self, ApiKeyError> {
+impl From<UpdateApiKey> for KeyChange {
+    fn from(body: UpdateApiKey) -> Self {
         let UpdateApiKey { id: _, name, description, scopes, organization_ids, allowed_ips, enabled, expires_days } = body;
-        let allowed_ips = allowed_ips.try_map(|texts| networks(&texts))?;
-        Ok(Self { name, description, scopes, organization_ids, allowed_ips, enabled, expires_days })
+        Self { name, description, scopes, organization_ids, allowed_ips, enabled, expires_days }
     }
 }
 

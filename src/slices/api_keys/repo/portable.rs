@@ -13,7 +13,7 @@ use tenantd_store::{
 };
 
 use super::{
-    super::model::{ApiKey, EVALUATION_PREFIX, KeyRules, LIVE_PREFIX, MAX_RETIRED, check_reach, check_scopes},
+    super::model::{ApiKey, EVALUATION_PREFIX, KeyRules, LIVE_PREFIX, MAX_RETIRED, reach_fault, scope_faults},
     COUNTS, KEYS, KeyCount, KeyKey, live_count, name_taken,
 };
 
@@ -86,13 +86,13 @@ fn arrive(arrival: &mut Arrival, id: KeyKey, mut key: ApiKey, rules: &KeyRules) 
 
 /// What the use cases ask of a key. The giver has at most the rights of an administrator.
 fn check(key: &ApiKey, kind: TenantKind) -> Result<(), PortError> {
-    check_scopes(&key.scopes).map_err(PortError::wrong)?;
+    let mut faults = scope_faults(&key.scopes).into_iter().chain(reach_fault(&key.scopes, &key.organization_ids));
+    faults.next().map_or(Ok(()), |fault| Err(PortError::wrong(fault)))?;
     let beyond = key.authority(kind).scopes().without(Role::Admin.grants());
     if beyond != Grants::NONE {
         let names: Vec<&str> = beyond.iter().map(Scope::name).collect();
         return Err(PortError::Wrong(format!("scopes: no administrator of a tenant has {}", names.join(", "))));
     }
-    check_reach(&key.scopes, &key.organization_ids).map_err(PortError::wrong)?;
     let hint = |text: &str| text.len() == HINT_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let head = key.prefix.strip_prefix(LIVE_PREFIX).or_else(|| key.prefix.strip_prefix(EVALUATION_PREFIX));
     if !head.is_some_and(hint) || !hint(&key.last_four) {

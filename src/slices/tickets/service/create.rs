@@ -46,6 +46,15 @@ struct Found {
 }
 
 impl Service {
+    /// What is wrong with a new ticket, as far as no schema knows it.
+    pub(crate) fn check_new(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Vec<Fault>, TicketError> {
+        match find_references(tx, act, new) {
+            Ok(_) => Ok(Vec::new()),
+            Err(TicketError::Invalid(faults)) => Ok(faults),
+            Err(error) => Err(error),
+        }
+    }
+
     pub(crate) fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Plan, TicketError> {
         let found = find_references(tx, act, new)?;
         let asked = &new.ticket;
@@ -147,7 +156,9 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
     if let Some(id) = organization_id {
         owners.check(id, contact_pointer, &mut faults);
     }
-    if organization_id.is_none() && new.organization_id.is_none() {
+    let names_owner = asked.contact_id.is_some() || new.contact_email.is_some() || !asked.device_ids.is_empty();
+    let is_lost = names_owner && contact.is_none() && owners.devices.iter().all(Option::is_none);
+    if organization_id.is_none() && new.organization_id.is_none() && !is_lost {
         let message = "organization_id is required, unless a device or a contact leads to the organization";
         faults.push(Fault::new("/organization_id", "required", message));
     }
