@@ -23,6 +23,7 @@ mod cloud_aws;
 mod cloud_vms;
 mod cloud_workflows;
 mod conventions;
+mod cors;
 mod directory_bulk;
 mod directory_lists;
 mod directory_records;

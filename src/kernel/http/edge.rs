@@ -20,7 +20,7 @@ use serde_json::Value;
 use tenantd_base::{
     access::{Identity, Principal, TenantKind},
     clocks::{Clocks, Reading},
-    config::{AccessLog, Config, Limits},
+    config::{AccessLog, Config, Limits, Origin},
     entropy,
     id::RequestId,
     programs::{Full, LaneError, Party},
@@ -34,6 +34,7 @@ use super::{
     again::{self, Again},
     body::{self, BodyBudget},
     context::{BaseUrl, Client, RequestContext, header as header_text},
+    cors,
     credentials::{self, Authenticator},
     failures, host,
     idempotency::Idempotency,
@@ -65,6 +66,7 @@ pub struct EdgeSettings {
     pub limits: Limits,
     pub public_url: Option<Arc<str>>,
     pub trusted_proxies: Vec<ipnet::IpNet>,
+    pub cors_origins: Vec<Origin>,
     pub access_log: AccessLog,
 }
 
@@ -74,6 +76,7 @@ impl EdgeSettings {
             limits: config.limits.clone(),
             public_url: config.listen.public_url.as_ref().map(|url| url.trim_end_matches('/').into()),
             trusted_proxies: config.listen.trusted_proxies.clone(),
+            cors_origins: config.listen.cors_origins.clone(),
             access_log: config.telemetry.access_log,
         }
     }
@@ -147,6 +150,7 @@ impl Edge {
         let base_url = BaseUrl::new(host.as_ref().ok().cloned().flatten(), peer.secure, settings.public_url.clone());
         let (method, uri, version) = (request.method().clone(), request.uri().clone(), request.version());
         let reads_html = header_text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
+        let page_origin = cors::allowed(request.headers(), &settings.cors_origins);
         let mut told = Told::default();
         let arrival = Arrival { request_id, client, peer, clocks: &clocks, base_url: &base_url, settings: &settings };
         let outcome = match host {
@@ -168,6 +172,7 @@ impl Edge {
             }
         };
         finish(&mut response, request_id, peer, &told);
+        cors::finish(response.headers_mut(), page_origin, &settings.cors_origins);
         let is_free = client == Client::Local || pages::is_probe(uri.path());
         if !is_free && (told.principal.is_none() || response.status().is_client_error()) {
             let waited = self.parts.store.shares().note_refusal(party(told.principal.as_deref(), client)).await;
@@ -190,7 +195,10 @@ impl Edge {
         }
         let operation = match self.parts.operations.find(request.method(), request.uri().path()) {
             Route::Operation(operation) => operation.clone(),
-            Route::OtherMethods(methods) => return Err(failures::other_method(&methods).into()),
+            Route::OtherMethods(methods) => {
+                let asked = cors::preflight(&request, &methods, &arrival.settings.cors_origins);
+                return asked.ok_or_else(|| failures::other_method(&methods).into());
+            }
             Route::Unknown => return self.page(&request, arrival, told).map_err(Into::into),
         };
         told.operation = Some(operation.clone());

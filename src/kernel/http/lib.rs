@@ -11,6 +11,7 @@ mod body;
 pub mod bounded;
 pub mod bulk;
 pub mod context;
+mod cors;
 pub mod credentials;
 pub mod edge;
 pub mod export;

@@ -8,6 +8,7 @@ use super::Config;
 const RELOADED: &[&str] = &[
     "listen.public_url",
     "listen.trusted_proxies",
+    "listen.cors_origins",
     "limits.",
     "rate_limits.",
     "disk.",

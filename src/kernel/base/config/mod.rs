@@ -6,6 +6,7 @@ mod egress;
 mod load;
 mod log_level;
 mod offsite;
+mod origin;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -18,6 +19,7 @@ pub use egress::{Egress, PRIVATE_NETWORKS};
 pub use load::{ConfigError, load};
 pub use log_level::log_filter;
 pub use offsite::Offsite;
+pub use origin::Origin;
 
 /// The file with every key and its default.
 pub const DEFAULTS: &str = include_str!("../../../../config/tenantd.toml");
@@ -87,6 +89,7 @@ pub struct Listen {
     #[serde(with = "empty_is_none")]
     pub public_url: Option<String>,
     pub trusted_proxies: Vec<IpNet>,
+    pub cors_origins: Vec<Origin>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

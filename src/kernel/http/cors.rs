@@ -1,0 +1,50 @@
+//! Pages of other sites that call the API with an API key (cross-origin resource sharing). Only the sites of `listen.cors_origins` may, and
+//! never with somebody's session: browsers are not told that they can send cookies along.
+
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use poem::{Request, Response};
+
+use tenantd_base::config::Origin;
+
+use super::context::header as header_text;
+
+/// What a page can send, beside what browsers always let it send.
+const REQUEST_HEADERS: HeaderValue =
+    HeaderValue::from_static("authorization, content-type, idempotency-key, if-match, if-none-match, x-api-key");
+/// What a page can read of an answer, beside what browsers always let it read.
+const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
+    "etag, idempotency-replayed, location, ratelimit, ratelimit-policy, retry-after, x-quota, x-request-id, x-tenant-kind",
+);
+/// How long a browser remembers the answer to its question, in seconds.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
+
+/// The site of the page that sends the request, if it may.
+pub(super) fn allowed(headers: &HeaderMap, origins: &[Origin]) -> Option<HeaderValue> {
+    let origin = headers.get(header::ORIGIN)?;
+    origins.iter().any(|allowed| allowed.as_str().as_bytes() == origin.as_bytes()).then(|| origin.clone())
+}
+
+/// Answers a browser that asks before it sends a request of a page. `methods` are those of the path.
+pub(super) fn preflight(request: &Request, methods: &[&Method], origins: &[Origin]) -> Option<Response> {
+    allowed(request.headers(), origins)?;
+    header_text(request.headers(), header::ACCESS_CONTROL_REQUEST_METHOD).filter(|_| request.method() == Method::OPTIONS)?;
+    let methods: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
+    let answer = Response::builder()
+        .status(StatusCode::NO_CONTENT)
+        .header(header::ACCESS_CONTROL_ALLOW_METHODS, methods.join(", "))
+        .header(header::ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS)
+        .header(header::ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+    Some(answer.finish())
+}
+
+/// Lets the page that sent the request read the answer.
+pub(super) fn finish(headers: &mut HeaderMap, origin: Option<HeaderValue>, origins: &[Origin]) {
+    if origins.is_empty() {
+        return;
+    }
+    headers.append(header::VARY, HeaderValue::from_static("origin"));
+    if let Some(origin) = origin {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, ANSWER_HEADERS);
+    }
+}
