@@ -180,6 +180,12 @@ impl Users {
         Ok((self.directory.touch_user(tx, act, user)?, token))
     }
 
+    /// Whether a password can be set with the token now.
+    pub fn check_password_token(&self, token: &Secret, now: Timestamp) -> Result<(), AuthError> {
+        let token = digest(token.expose().as_bytes());
+        self.store.read(|tx| self.usable(tx, &token, now)).map(drop)
+    }
+
     /// Sets a password with a token, which then is used up.
     pub async fn redeem_password_token(&self, token: &Secret, password: Secret, now: Timestamp) -> Result<(), AuthError> {
         let token = digest(token.expose().as_bytes());

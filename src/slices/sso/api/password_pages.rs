@@ -42,7 +42,12 @@ impl PasswordPages {
     /// Looking at it does not use up the token.
     #[oai(path = "/set-password", method = "get", operation_id = "show_set_password")]
     async fn show_set_password(&self, query: Filter<PasswordQuery>) -> Result<PageAnswer, Problem> {
-        Ok(PageAnswer::shown(StatusCode::OK, page(query.0.token.as_deref().unwrap_or_default(), None)))
+        let token = query.0.token.unwrap_or_default();
+        match self.users.check_password_token(&Secret::new(token.clone()), self.clock.now()) {
+            Ok(()) => Ok(PageAnswer::shown(StatusCode::OK, form(&token, None))),
+            Err(AuthError::BadToken) => Ok(used()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Set a password
@@ -62,18 +67,25 @@ impl PasswordPages {
         match set {
             Ok(()) => Ok(PageAnswer::see_other("/sign-in?password=true")),
             Err(AuthError::BadPassword(problem)) => {
-                Ok(PageAnswer::shown(StatusCode::UNPROCESSABLE_ENTITY, page(&token, Some(problem))))
+                Ok(PageAnswer::shown(StatusCode::UNPROCESSABLE_ENTITY, form(&token, Some(problem))))
             }
-            Err(AuthError::BadToken) => {
-                let problem = "The link is not valid, or not any more. Ask an administrator for a new one.";
-                Ok(PageAnswer::shown(StatusCode::UNAUTHORIZED, page(&token, Some(problem))))
-            }
+            Err(AuthError::BadToken) => Ok(used()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-fn page(token: &str, problem: Option<&str>) -> Html {
+/// A link works once, and only for some days. There is nothing to fill in then.
+fn used() -> PageAnswer {
+    let mut html = Html::new("This link does not work");
+    html.raw(
+        "<p>It was used already, it is too old, or a part of it is missing. Ask an administrator of your organization for a new link.</p>\
+         <p><a href=\"/sign-in\">Sign in</a></p>",
+    );
+    PageAnswer::shown(StatusCode::UNAUTHORIZED, html)
+}
+
+fn form(token: &str, problem: Option<&str>) -> Html {
     let mut html = Html::new("Set your password");
     if let Some(problem) = problem {
         html.raw(&format!("<p id=\"problem\" role=\"alert\" class=\"bad\">{}</p>", escape(problem)));
