@@ -7,7 +7,7 @@ use tenantd_base::clock::Timestamp;
 
 use crate::{
     backup::{self, REPORT, device, job, organization, until},
-    harness::{Actor, Endpoint, Receiver, Script, Setup, Tenant, TestApp, with_app},
+    harness::{Actor, Endpoint, PASSWORD, Receiver, Script, Setup, Tenant, TestApp, with_app},
     inventory::ingest,
     workflows::{PATH, set},
 };
@@ -184,7 +184,18 @@ async fn what_guards_people_and_requests_does_not_follow_a_tenant_s_clock() {
         admin.get("/api/auth/session").send().await.ok(200);
         let body = json!({"email": "new@trial.example", "name": "New", "role": "viewer"});
         let invited = admin.post("/api/admin/users").json(body).send().await.ok(201).clone();
-        assert_eq!(invited["created_at"], "2026-01-01T00:00:00.000Z", "people are in the installation's time: {invited}");
+        assert_eq!(invited["created_at"], "2026-01-31T00:00:00.000Z", "{invited}");
+        assert_eq!(invited["password_token_expires_at"], "2026-02-03T00:00:00.000Z", "72 hours, as the tenant sees them");
+        let user = format!("/api/admin/users/{}", invited["id"].as_str().unwrap());
+        let set = json!({"token": invited["password_token"], "password": PASSWORD});
+        app.anonymous().post("/api/auth/password").json(set).send().await.ok(204);
+        app.sign_in("new@trial.example").await;
+        let session = admin.get(&format!("{user}/sessions")).send().await.ok(200)["data"][0].clone();
+        assert_eq!(session["created_at"], "2026-01-31T00:00:00.000Z", "{session}");
+        assert_eq!(admin.get(&user).send().await.ok(200)["last_login_at"], "2026-01-31T00:00:00.000Z");
+        let told = key.get("/api/events?types=user.*,auth.*&order=desc").send().await.ok(200)["data"].clone();
+        let times: Vec<&Value> = told.as_array().unwrap().iter().take(3).map(|event| &event["timestamp"]).collect();
+        assert_eq!(times, [&json!("2026-01-31T00:00:00.000Z"); 3], "{told}");
         let listed = key.get("/api/admin/api-keys?sort=created_at").send().await.ok(200)["data"].clone();
         assert_eq!(listed[0]["created_at"], "2026-01-01T00:00:00.000Z");
         let late = key.post("/api/admin/api-keys").json(json!({"name": "Late", "scopes": ["tickets:read"], "expires_days": 1}));

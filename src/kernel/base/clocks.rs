@@ -130,6 +130,11 @@ impl Reading {
         self.on(Timeline::of(tenant))
     }
 
+    /// By how much a tenant's clock is ahead of the installation's.
+    pub fn ahead(&self, tenant: TenantId) -> Duration {
+        self.spans.span(Timeline::of(tenant))
+    }
+
     pub fn on(&self, timeline: Timeline) -> Timestamp {
         self.now + self.spans.span(timeline)
     }

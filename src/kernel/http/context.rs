@@ -155,12 +155,17 @@ impl RequestContext {
         self.within_quotas(intent)
     }
 
-    /// What the caller is about to do with what guards people, which follows the installation's clock and no tenant's: nobody's session
-    /// or token ends or lasts because a tenant's clock was moved. It may use the reserve of the tenant's quotas.
+    /// What the caller is about to do with what guards people. It may use the reserve of the tenant's quotas.
     pub fn guarding_intent(&self, principal: &Principal) -> Intent {
-        let mut intent = self.within_quotas(Intent::of(principal, self.clocks.installation()));
+        let intent = Intent::of(principal, self.clocks.installation()).guarding(self.clocks.ahead(principal.tenant_id));
+        let mut intent = self.within_quotas(intent);
         intent.allowance = intent.allowance.max(Allowance::Reserve);
         intent
+    }
+
+    /// A time of what guards people, as the people of a tenant see it.
+    pub fn guard_time_in(&self, tenant: TenantId, at: Timestamp) -> Timestamp {
+        at + self.clocks.ahead(tenant)
     }
 
     /// Tells this request from others with the same idempotency key.

@@ -18,7 +18,7 @@ use tenantd_base::{
 use tenantd_directory::{self as directory, DirectoryError, NewUser, Standing, User, UserChange, UserStatus, normalize_email};
 use tenantd_store::{
     Read, WriteTx,
-    events::{self, Act, Actor, ActorKind, Draft, Intent},
+    events::{self, Act, Actor, ActorKind, Draft},
 };
 
 use super::{
@@ -191,14 +191,14 @@ impl Users {
         let token = digest(token.expose().as_bytes());
         // Hashing is dear: nobody gets it done without a token.
         let user = self.store.read(|tx| self.usable(tx, &token, now))?;
-        let intent = Intent::new(user.tenant_id, now, Actor::system("password token"));
+        let intent = self.tenants.guarding_intent(user.tenant_id, now, Actor::system("password token"));
         let password = self.hash_password(password, &intent).await?;
         let users = self.clone();
         self.store.write(move |tx| users.redeem(tx, &mut intent.begin(), &token, &password)).await
     }
 
     fn redeem(&self, tx: &mut WriteTx, act: &mut Act, token: &TokenDigest, password: &PasswordHash) -> Result<(), AuthError> {
-        let user = self.usable(tx, token, act.now)?;
+        let user = self.usable(tx, token, act.guard_time())?;
         act.actor = super::service::actor_of(&user);
         self.set_password(tx, act, user, password).map(drop)
     }
@@ -267,9 +267,9 @@ pub(super) fn sessions(
 fn issue(tx: &mut WriteTx, act: &mut Act, user: &User) -> Result<PasswordToken, AuthError> {
     let role = user.role().ok_or(AuthError::NotStaff)?;
     repo::remove_password_tokens_of(tx, (user.tenant_id, user.id))?;
-    let (token, expires_at) = (new_token(act), act.now + TOKEN_LIFE);
+    let (token, expires_at) = (new_token(act), act.guard_time() + TOKEN_LIFE);
     let issued = Issued { role, email: user.email.clone(), by: act.actor.clone() };
     let record = PasswordTokenRecord { tenant_id: user.tenant_id, user_id: user.id, expires_at, issued: Some(issued) };
     repo::PASSWORD_TOKENS.put(tx, &digest(token.expose().as_bytes()), &record)?;
-    Ok(PasswordToken { token, expires_at })
+    Ok(PasswordToken { token, expires_at: act.now + TOKEN_LIFE })
 }

@@ -97,7 +97,7 @@ impl Users {
         if (new.role == Role::Operator) != is_platform {
             return Err(DirectoryError::RoleMismatch.into());
         }
-        act.tenant_id = new.tenant_id;
+        self.tenants.enter(act, new.tenant_id);
         let record = directory::NewUser {
             external_id: None,
             email: Some(new.email.clone()),
@@ -105,7 +105,11 @@ impl Users {
             standing: Standing::Staff { role: new.role },
         };
         let user = self.directory.create_user(tx, act, &record)?;
-        repo::CREDENTIALS.put(tx, &(user.tenant_id, user.id), &CredentialRecord { password: password.clone(), set_at: act.now })?;
+        repo::CREDENTIALS.put(
+            tx,
+            &(user.tenant_id, user.id),
+            &CredentialRecord { password: password.clone(), set_at: act.guard_time() },
+        )?;
         Ok(user)
     }
 
@@ -131,7 +135,7 @@ impl Users {
             return Err(AuthError::TenantRequired(choices));
         }
         let user = found.pop().ok_or(AuthError::NotFound)?;
-        act.tenant_id = user.tenant_id;
+        self.tenants.enter(act, user.tenant_id);
         self.set_password(tx, act, user, password)
     }
 
@@ -143,7 +147,7 @@ impl Users {
         password: &PasswordHash,
     ) -> Result<User, AuthError> {
         let key = (user.tenant_id, user.id);
-        repo::CREDENTIALS.put(tx, &key, &CredentialRecord { password: password.clone(), set_at: act.now })?;
+        repo::CREDENTIALS.put(tx, &key, &CredentialRecord { password: password.clone(), set_at: act.guard_time() })?;
         repo::remove_sessions_of(tx, key)?;
         // Whoever has an older link must not be able to set the password once more.
         repo::remove_password_tokens_of(tx, key)?;
@@ -174,14 +178,14 @@ impl Users {
             repo::remove_session(tx, &digest(former.expose().as_bytes()))?;
         }
         act.actor = actor_of(&user);
-        let token = new_token(act);
+        let (token, now) = (new_token(act), act.guard_time());
         let session = Session {
-            id: SessionId::new(act.now, &mut act.entropy),
+            id: SessionId::new(now, &mut act.entropy),
             tenant_id: user.tenant_id,
             user_id: user.id,
-            created_at: act.now,
-            last_seen_at: act.now,
-            expires_at: act.now + self.sessions.absolute,
+            created_at: now,
+            last_seen_at: now,
+            expires_at: now + self.sessions.absolute,
         };
         let user = self.directory.note_login(tx, user, act.now)?;
         repo::put_session(tx, &digest(token.expose().as_bytes()), &session)?;

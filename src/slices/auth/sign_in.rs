@@ -12,10 +12,7 @@
 use tenantd_base::{clock::Timestamp, id::TenantId, secrets::Secret};
 use tenantd_directory::{self as directory, User, UserStatus, normalize_email};
 use tenantd_platform::{Tenant, TenantError, TenantStatus};
-use tenantd_store::{
-    Read, StoreError, WriteTx,
-    events::{Actor, Intent},
-};
+use tenantd_store::{Read, StoreError, WriteTx, events::Actor};
 
 use super::{
     checks::UnderWay,
@@ -209,7 +206,7 @@ impl Users {
         former: Option<Secret>,
         now: Timestamp,
     ) -> Result<Login, AuthError> {
-        let intent = Intent::new(account.user.tenant_id, now, actor_of(&account.user));
+        let intent = self.tenants.guarding_intent(account.user.tenant_id, now, actor_of(&account.user));
         let (users, wrong) = (self.clone(), wrong_ones(others));
         let work = move |tx: &mut WriteTx| {
             let (mut act, key) = (intent.begin(), account.key());
@@ -250,7 +247,8 @@ impl Users {
         let work = move |tx: &mut WriteTx| {
             count_failure(tx, typed, now)?;
             let note = |tx: &mut WriteTx, tenant: TenantId, refused: &RefusedSignIn| {
-                users.note_refusal(tx, &mut Intent::new(tenant, now, Actor::system("sign-in")).begin(), refused)
+                let intent = users.tenants.guarding_intent(tenant, now, Actor::system("sign-in"));
+                users.note_refusal(tx, &mut intent.begin(), refused)
             };
             if others.is_empty()
                 && let Some(platform) = users.tenants.platform(tx)?

@@ -7,13 +7,14 @@ use std::{
 
 use tenantd_base::{
     access::{Grants, TenantKind},
+    clock::Timestamp,
     clocks::Clocks,
     id::TenantId,
     versions::ExpectedVersion,
 };
 use tenantd_store::{
     Direction, Flow, KeyRange, Read, Store, StoreError, VersionedCache, WriteTx, catalog,
-    events::{self, Act, Describe, Draft, EventKind},
+    events::{self, Act, Actor, Describe, Draft, EventKind, Intent},
 };
 
 use super::{
@@ -293,6 +294,21 @@ impl Tenants {
         repo::put(tx, &tenant)?;
         announce(tx, act, &CLOCK_ADVANCED, &tenant)?;
         Ok(tenant)
+    }
+
+    /// What the system is about to do with what guards people of a tenant. `now` is the installation's time.
+    pub fn guarding_intent(&self, tenant: TenantId, now: Timestamp, actor: Actor) -> Intent {
+        Intent::new(tenant, now, actor).guarding(self.clocks.read().ahead(tenant))
+    }
+
+    /// A time of what guards people, as the people of a tenant see it.
+    pub fn guard_time_in(&self, tenant: TenantId, at: Timestamp) -> Timestamp {
+        at + self.clocks.read().ahead(tenant)
+    }
+
+    /// Lets an act on what guards people go on in a tenant.
+    pub fn enter(&self, act: &mut Act, tenant: TenantId) {
+        act.enter(tenant, self.clocks.read().ahead(tenant));
     }
 
     /// Sets the clocks of all tenants that have one to what is stored.

@@ -18,7 +18,7 @@ use tenantd_egress::{Audience, Egress};
 use tenantd_platform::{TenantError, TenantStatus, Tenants};
 use tenantd_store::{
     Read, Store, WriteTx,
-    events::{Act, Actor, Intent},
+    events::{Act, Actor},
 };
 
 use super::{
@@ -146,9 +146,10 @@ impl SignOn {
             SsoError::ProviderTimeout => (RefusalReason::ProviderUnavailable, Some("the provider takes too long to answer")),
             _ => return Err(error),
         };
-        let failure = SignOnFailure::new(now, reason.name(), cause);
+        let at = self.tenants.guard_time_in(key.0, now);
+        let failure = SignOnFailure::new(at, reason.name(), cause);
         if is_test {
-            let test = TestSignIn { at: now, failure: Some(failure), email: None, creates_user: false };
+            let test = TestSignIn { at, failure: Some(failure), email: None, creates_user: false };
             return self.end_test(key, test, Some(reason)).await;
         }
         self.note_refusal(key, reason, failure, now).await?;
@@ -198,7 +199,8 @@ impl SignOn {
         let claims = relation.claims(code, &ticket).await?;
         if ticket.test {
             let (email, creates_user) = self.store.read(|tx| judge(tx, &provider, &claims))?;
-            return self.end_test(key, TestSignIn { at: now, failure: None, email: Some(email), creates_user }, None).await;
+            let at = self.tenants.guard_time_in(key.0, now);
+            return self.end_test(key, TestSignIn { at, failure: None, email: Some(email), creates_user }, None).await;
         }
         let login = self.sign_in(&provider, claims, answer.former.clone(), now).await?;
         Ok(Finished::SignedIn(Box::new(login), ticket.return_to))
@@ -211,7 +213,7 @@ impl SignOn {
         former: Option<Secret>,
         now: Timestamp,
     ) -> Result<Login, SsoError> {
-        let intent = Intent::new(provider.tenant_id, now, Actor::system("single sign-on"));
+        let intent = self.tenants.guarding_intent(provider.tenant_id, now, Actor::system("single sign-on"));
         let (this, key, issuer) = (self.clone(), (provider.tenant_id, provider.id), provider.issuer.clone());
         let work = move |tx: &mut WriteTx| {
             let mut act = intent.begin();
@@ -275,7 +277,7 @@ impl SignOn {
         failure: SignOnFailure,
         now: Timestamp,
     ) -> Result<(), SsoError> {
-        let intent = Intent::new(tenant, now, Actor::system("single sign-on"));
+        let intent = self.tenants.guarding_intent(tenant, now, Actor::system("single sign-on"));
         let users = self.users.clone();
         let work = move |tx: &mut WriteTx| {
             let name = repo::get(tx, (tenant, id))?.map(|provider| provider.name);

@@ -3,6 +3,8 @@
 //! A write may run more than once, so the edge makes an [`Intent`] and each run begins anew from it: the same time, the same
 //! ids, the same secrets.
 
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
@@ -69,7 +71,9 @@ impl Cause {
 #[derive(Clone, Debug)]
 pub struct Intent {
     pub tenant_id: TenantId,
+    /// The tenant's time.
     pub now: Timestamp,
+    ahead: Duration,
     pub actor: Actor,
     pub cause: Cause,
     pub reach: Reach,
@@ -83,6 +87,7 @@ impl Intent {
         Self {
             tenant_id,
             now,
+            ahead: Duration::ZERO,
             actor,
             cause: Cause::default(),
             reach: Reach::Everything,
@@ -103,11 +108,19 @@ impl Intent {
         Self { reach: principal.reach.clone(), allowance, ..Self::new(principal.tenant_id, now, Actor::of(principal)) }
     }
 
+    /// What someone is about to do with what guards people. `now` was the installation's time, which the tenant's clock is ahead of.
+    #[must_use]
+    pub fn guarding(mut self, ahead: Duration) -> Self {
+        (self.now, self.ahead) = (self.now + ahead, ahead);
+        self
+    }
+
     /// One run of it. Each run draws the same ids.
     pub fn begin(&self) -> Act {
         Act {
             tenant_id: self.tenant_id,
             now: self.now,
+            ahead: self.ahead,
             actor: self.actor.clone(),
             cause: self.cause.clone(),
             reach: self.reach.clone(),
@@ -121,7 +134,10 @@ impl Intent {
 #[derive(Debug)]
 pub struct Act {
     pub tenant_id: TenantId,
+    /// The tenant's time.
     pub now: Timestamp,
+    /// Of an act on what guards people: by how much that is ahead of the installation's time.
+    ahead: Duration,
     pub actor: Actor,
     pub cause: Cause,
     /// What is out of reach is treated as if it were not there.
@@ -131,6 +147,16 @@ pub struct Act {
 }
 
 impl Act {
+    /// The installation's time, for an act on what guards people: nobody's session or token ends or lasts because a tenant's clock was moved.
+    pub fn guard_time(&self) -> Timestamp {
+        self.now - self.ahead
+    }
+
+    /// Goes on in another tenant, whose clock is ahead of the installation's by so much.
+    pub fn enter(&mut self, tenant: TenantId, ahead: Duration) {
+        (self.tenant_id, self.now, self.ahead) = (tenant, self.guard_time() + ahead, ahead);
+    }
+
     /// Lets the act use the reserve of its tenant's quotas: for what stops or secures something.
     pub fn use_reserve(&mut self) {
         self.allowance = self.allowance.max(Allowance::Reserve);

@@ -142,7 +142,8 @@ impl AuthApi {
         let attempt = Attempt { email, password: Secret::new(password), tenant, former };
         let login = self.users.login(attempt, self.clock.now()).await?;
         let age = login.session.expires_at.since(context.now).as_secs();
-        let answer = Answer::new(&LoggedIn { user: UserView::new(login.user, None), expires_at: login.session.expires_at });
+        let expires_at = context.guard_time_in(login.user.tenant_id, login.session.expires_at);
+        let answer = Answer::new(&LoggedIn { user: UserView::new(login.user, None), expires_at });
         let answer = answer
             .with_header(http::header::SET_COOKIE, &session_cookie(context.secure, login.token.expose(), age))
             .with_header(http::header::CACHE_CONTROL, "no-store");

@@ -54,13 +54,14 @@ impl UserSessionsApi {
         let more = found.len() > request.limit;
         found.truncate(request.limit);
         let last = found.last().filter(|_| more).map(|(_, position)| position.to_vec());
+        let time = |at| auth.context.guard_time_in(tenant, at);
         let data: Vec<UserSession> = found
             .into_iter()
             .map(|(session, _)| UserSession {
                 id: session.id,
-                created_at: session.created_at,
-                last_seen_at: session.last_seen_at,
-                expires_at: session.expires_at,
+                created_at: time(session.created_at),
+                last_seen_at: time(session.last_seen_at),
+                expires_at: time(session.expires_at),
             })
             .collect();
         Ok(Listed::new(&data, &request.page(last, total)))
