@@ -1,8 +1,10 @@
 //! `tenantd demo`: the two-minute evaluation. A directory that was used before is opened again as it was.
 
 use std::{
+    io::IsTerminal,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use clap::Args;
@@ -33,6 +35,8 @@ const EMAIL: &str = "admin@demo.example";
 const KEY_DAYS: u32 = 90;
 const ORGANIZATIONS: u32 = 24;
 const DEVICES_EACH: u32 = 20;
+/// How often a visitor is told how far the story is.
+const PROGRESS: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(super) struct Demo {
@@ -149,9 +153,16 @@ impl Demo {
         let made = app.store.write(move |tx| tenants.create_evaluation(tx, &mut intent.begin(), &new, &evaluation));
         let tenant = made.await.map_err(|error| error.to_string())?;
         if self.tickets > 0 {
-            progress(&format!("Preparing {} tickets and {} devices …", self.tickets, organizations * DEVICES_EACH));
+            let what = format!("Preparing {} tickets and {} devices …", self.tickets, organizations * DEVICES_EACH);
+            let progress = show_progress(app, tenant.id, what, self.tickets);
+            tokio::select! {
+                ready = until_ready(app, tenant.id) => ready?,
+                failure = progress => return Err(failure),
+            }
+            end_progress();
+        } else {
+            until_ready(app, tenant.id).await?;
         }
-        until_ready(app, tenant.id).await?;
         Ok(Credentials {
             tenant_id: tenant.id.to_string(),
             email: access.email,
@@ -209,9 +220,28 @@ fn free_address() -> String {
     if is_free { ADDRESS } else { ANY_PORT }.to_owned()
 }
 
+/// Says how far the story is, on a terminal, until it is cancelled. It returns only when that cannot be read.
 #[allow(clippy::print_stderr, reason = "standard output has only what the visitor needs")]
-fn progress(text: &str) {
-    eprintln!("{text}");
+async fn show_progress(app: &App, tenant: TenantId, what: String, tickets: u32) -> Failure {
+    if !std::io::stderr().is_terminal() {
+        eprintln!("{what}");
+        return std::future::pending().await;
+    }
+    loop {
+        let written = match app.store.read(|tx| tenantd_tickets::newest_number(tx, tenant)) {
+            Ok(written) => written,
+            Err(error) => return Failure::Failed(error.to_string()),
+        };
+        eprint!("\r{what} {} %", (written * 100 / u64::from(tickets)).min(100));
+        tokio::time::sleep(PROGRESS).await;
+    }
+}
+
+#[allow(clippy::print_stderr, reason = "standard output has only what the visitor needs")]
+fn end_progress() {
+    if std::io::stderr().is_terminal() {
+        eprintln!();
+    }
 }
 
 /// The directories of demos that this user runs.
@@ -254,7 +284,7 @@ fn tell(common: &Common, url: &str, credentials: &Credentials, directory: &Path,
     }
     let curl = if tls { "curl -sSk" } else { "curl -sS" };
     output::line(&format!(
-        "tenantd {} is ready at {url}\n\n\
+        "{}\n\n\
          sign in        {url}/sign-in\n\
          as             {email}\n\
          password       {password}\n\
@@ -268,7 +298,7 @@ fn tell(common: &Common, url: &str, credentials: &Credentials, directory: &Path,
          {curl} $URL/api/admin/api-keys -H \"X-API-Key: $KEY\" -H 'Content-Type: application/json' -d '{{\"name\":\"My first key\",\"scopes\":[\"*\"],\"expires_days\":30}}'\n\
          {curl} \"$URL/api/psa/workflows/trigger?view=runs&limit=5\" -H \"X-API-Key: $KEY\"\n\n\
          Ctrl-C stops it.",
-        env!("CARGO_PKG_VERSION"),
+        output::bold(&format!("tenantd {} is ready at {url}", env!("CARGO_PKG_VERSION"))),
         directory.display()
     ))
 }

@@ -1,6 +1,6 @@
 //! Standard output: tables for people, JSON for scripts.
 
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 
 use serde_json::Value;
 
@@ -12,6 +12,12 @@ pub(super) fn line(text: &str) -> Result<(), Failure> {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Failed(error.to_string())),
         _ => Ok(()),
     }
+}
+
+/// The text, in bold letters if standard output is a terminal and nobody asked for none (`NO_COLOR`).
+pub(super) fn bold(text: &str) -> String {
+    let is_wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    if is_wanted { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 pub(super) fn json(value: &Value) -> Result<(), Failure> {
@@ -59,9 +65,10 @@ pub(super) fn table(rows: &[Value], columns: &[(&str, &str)]) -> Result<(), Fail
     cells.extend(rows.iter().map(|row| columns.iter().map(|(_, pointer)| text(row, pointer)).collect()));
     let width = |column: usize| cells.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    for row in &cells {
+    for (place, row) in cells.iter().enumerate() {
         let padded: Vec<String> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        line(padded.join("  ").trim_end())?;
+        let shown = padded.join("  ");
+        line(&if place == 0 { bold(shown.trim_end()) } else { shown.trim_end().to_owned() })?;
     }
     Ok(())
 }

@@ -107,6 +107,11 @@ pub fn backlog(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Status, u64)>, S
     repo::backlog(tx, tenant)
 }
 
+/// The number of the tenant's newest ticket; 0 if it has none.
+pub fn newest_number(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreError> {
+    repo::newest_number(tx, tenant)
+}
+
 /// A ticket of the tenant.
 pub fn ticket(tx: &impl Read, tenant: TenantId, id: TicketId) -> Result<Option<Ticket>, StoreError> {
     repo::find(tx, tenant, TicketRef::Id(id))

@@ -64,6 +64,10 @@ pub(super) fn total(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreError>
 }
 
 /// The number and the time of creation of the tenant's next ticket. The time is never before that of the ticket before it.
+pub(super) fn newest_number(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreError> {
+    Ok(NUMBERS.get(tx, &tenant)?.map_or(0, |last| last.number))
+}
+
 pub(super) fn next_number(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<(u64, Timestamp), StoreError> {
     Ok(NUMBERS.get(tx, &tenant)?.map_or((1, now), |last| (last.number + 1, now.max(last.created_at))))
 }
