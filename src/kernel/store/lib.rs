@@ -76,7 +76,8 @@ pub use journaling::Flushing;
 pub use key::{FixedKey, Key};
 pub use migrate::{FORMAT, Progress, Step, way};
 pub use outgoing::{
-    OutgoingDirectory, Plan, Reach, Replay, SegmentName, Step as ReplayStep, leads_to, left_branches, verify as verify_segment,
+    OutgoingDirectory, Plan, Reach, Replay, SegmentName, Step as ReplayStep, leads_to, left_branches, left_since,
+    verify as verify_segment,
 };
 pub use redb_engine::{Opening, RedbEngine};
 pub use redb_file::RepairProgress;

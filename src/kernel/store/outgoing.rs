@@ -26,7 +26,7 @@ use super::{
     volume::Space,
 };
 
-pub use plan::{Plan, Reach, Step, leads_to, left_branches};
+pub use plan::{Plan, Reach, Step, leads_to, left_branches, left_since};
 pub use replay::{Replay, verify};
 
 const MAGIC: &[u8; 16] = b"tenantd commits2";

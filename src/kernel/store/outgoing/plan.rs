@@ -86,6 +86,17 @@ pub fn left_branches(names: &[SegmentName], last: Position) -> BTreeSet<JournalI
     openings.known.iter().filter(|(journal, opening)| is_left(**journal, opening)).map(|(journal, _)| *journal).collect()
 }
 
+/// The openings that were left since the newest snapshot was made. When one does not follow it, an older copy of the store was put back.
+/// `names` has no segment of branches that were left before.
+pub fn left_since(names: &[SegmentName], newest: Position) -> BTreeSet<JournalId> {
+    let openings = Openings::new(names, newest);
+    let apart = openings.known.iter().filter(|(journal, _)| openings.lineage(**journal) == Lineage::Apart);
+    let last = apart.max_by_key(|(journal, opening)| (opening.began_at(), **journal));
+    let number = |opening: &Opening| opening.segments.iter().map(|name| name.last).max().unwrap_or_default();
+    let position = last.map(|(journal, opening)| Position { journal: *journal, number: number(opening) });
+    position.map(|position| left_branches(names, position)).unwrap_or_default()
+}
+
 /// What is known of an opening of the store.
 #[derive(Debug)]
 struct Opening {

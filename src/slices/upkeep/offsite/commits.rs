@@ -4,7 +4,7 @@
 //! **Invariant:** only what the installation signed is applied, because everyone who knows a recipient can encrypt for it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{Read, Write},
     sync::Arc,
 };
@@ -19,7 +19,7 @@ use tenantd_base::{
         age::{Decryptor, Encryptor, Identity, Recipient},
     },
 };
-use tenantd_store::{Plan, Reach, Replay, SegmentName, verify_segment};
+use tenantd_store::{JournalId, Plan, Reach, Replay, SegmentName, left_since, verify_segment};
 
 use super::{
     error::OffsiteError,
@@ -65,13 +65,30 @@ pub(super) async fn names(opened: &Opened, installation_id: &str) -> Result<Vec<
     Ok(list(opened, installation_id).await?.into_keys().collect())
 }
 
+/// What is known of the commits of an installation.
+#[derive(Clone)]
+struct Known {
+    segments: Arc<Segments>,
+    /// The openings of the store that were left since its newest backup. They count for a time at which they were in use.
+    left: BTreeSet<JournalId>,
+}
+
+impl Known {
+    async fn new(opened: &Opened, newest: &Manifest, until: Timestamp) -> Result<Self, OffsiteError> {
+        let segments = Arc::new(list(opened, &newest.installation_id).await?);
+        let names: Vec<SegmentName> = segments.keys().copied().filter(|name| !newest.has_left(name.journal)).collect();
+        let left = if until == Timestamp::LATEST { left_since(&names, newest.commit()?) } else { BTreeSet::new() };
+        Ok(Self { segments, left })
+    }
+}
+
 /// A backup, and the commits that bring it forward to a time.
 #[derive(Debug)]
 pub struct Route {
     pub manifest: Manifest,
     until: Timestamp,
     segments: Arc<Segments>,
-    plan: Plan,
+    pub(super) plan: Plan,
 }
 
 /// Why a backup is not brought forward to the time that was asked for.
@@ -129,16 +146,17 @@ impl OffsitePlace {
         Ok(old.len())
     }
 
-    /// How to get to a time: from the newest of these backups from which it can be reached.
+    /// How to get to a time: from the newest of these backups from which it can be reached. They have the newest first.
     pub async fn route(&self, candidates: Vec<Manifest>, until: Timestamp) -> Result<Option<Route>, OffsiteError> {
-        let (opened, mut known, mut best) = (self.open()?, BTreeMap::<String, Arc<_>>::new(), None);
+        let (opened, mut known, mut best) = (self.open()?, BTreeMap::<String, Known>::new(), None);
         for manifest in candidates {
-            let segments = match known.get(&manifest.installation_id) {
-                Some(segments) => Arc::clone(segments),
-                None => Arc::new(list(&opened, &manifest.installation_id).await?),
+            let Known { segments, left } = match known.get(&manifest.installation_id) {
+                Some(known) => known.clone(),
+                None => Known::new(&opened, &manifest, until).await?,
             };
-            known.insert(manifest.installation_id.clone(), segments.clone());
-            let names: Vec<SegmentName> = segments.keys().copied().filter(|name| !manifest.has_left(name.journal)).collect();
+            known.insert(manifest.installation_id.clone(), Known { segments: segments.clone(), left: left.clone() });
+            let is_left = |name: &SegmentName| manifest.has_left(name.journal) || left.contains(&name.journal);
+            let names: Vec<SegmentName> = segments.keys().copied().filter(|name| !is_left(name)).collect();
             let route = Route { plan: Plan::new(&names, manifest.commit()?, until), manifest, until, segments };
             let is_better = |best: &Route| best.plan.reach == Reach::Missing && route.plan.reach == Reach::Beyond;
             match (&best, route.plan.reach) {

@@ -287,6 +287,10 @@ async fn the_newest_backup_is_the_one_that_was_made_last_whatever_its_clock_said
     commits(2, commit(1, 20), (21, 40), 9000).await;
     let ahead = put(2, 9001, commit(2, 30), &[]).await;
     commits(3, commit(1, 15), (16, 30), 2).await;
+    let found = fixture.place.find(None, None, &fixture.key).await.unwrap();
+    let route = fixture.place.route(found, Timestamp::LATEST).await.unwrap().unwrap();
+    let journals: Vec<u8> = route.plan.steps.iter().map(|step| step.segment.journal[0]).collect();
+    assert_eq!((&route.manifest.id, journals), (&first.id, vec![1, 3]), "before a backup of the new branch is made");
     let newest = put(3, 3, commit(3, 25), &[2]).await;
     let found = fixture.place.find(None, None, &fixture.key).await.unwrap();
     assert_eq!(found, [newest.clone(), ahead.clone(), first.clone()]);
