@@ -42,6 +42,9 @@ async fn an_atomic_creation_makes_all_or_none() {
         let many: Vec<Value> = (0..101).map(|number| good(&number.to_string())).collect();
         let too_many = key.post(TICKETS).json(json!({"tickets": many})).send().await;
         assert_eq!(too_many.field_errors(), [("/tickets".to_owned(), "too_many".to_owned())]);
+        let many: Vec<Value> = (0..101).map(|_| json!({"subject": 5})).collect();
+        let too_many = key.post(TICKETS).json(json!({"tickets": many, "atomic": false})).send().await.field_errors();
+        assert!(too_many.contains(&("/tickets".to_owned(), "too_many".to_owned())), "{too_many:?}");
     })
     .await;
 }

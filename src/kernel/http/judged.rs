@@ -61,9 +61,14 @@ pub struct RefusedBody {
 }
 
 impl RefusedBody {
-    /// Adds what `look` finds in the records of the body: those of its list `list`, or the body itself. `look` gets a record in which
+    /// Adds what `look` finds in the records of the body: those of its list `list`, if it has one, or the body itself. `look` gets a record in which
     /// members that are not valid are left out or those of the example, and the names of these members. What it finds in them does not count.
-    pub fn judge<T, E>(self, list: &str, mut look: impl FnMut(T, &BTreeSet<&str>) -> Result<Vec<Fault>, E>) -> Result<Problem, E>
+    /// When it returns nothing, nobody looks any further.
+    pub fn judge<T, E>(
+        self,
+        list: Option<&str>,
+        mut look: impl FnMut(T, &BTreeSet<&str>) -> Result<Option<Vec<Fault>>, E>,
+    ) -> Result<Problem, E>
     where
         T: ParseFromJSON + ToJSON + Example,
     {
@@ -71,7 +76,7 @@ impl RefusedBody {
         if !complete {
             return Ok(Findings { errors, complete }.into());
         }
-        let mut more: Vec<FieldError> = Vec::new();
+        let (mut more, mut is_partial) = (Vec::new(), false);
         for (pointer, record) in records(&self.given, list) {
             let Some(refused) = refused_members(&errors, &pointer) else { continue };
             let Some(record) = readable::<T>(record, &refused) else { continue };
@@ -79,17 +84,23 @@ impl RefusedBody {
                 fault::Place::Pointer(pointer) => !refused.contains(first_part(pointer)),
                 fault::Place::Parameter(_) => true,
             };
-            more.extend(look(record, &refused)?.into_iter().filter(is_new).map(|fault| fault.below(&pointer).into()));
+            let Some(faults) = look(record, &refused)? else {
+                is_partial = true;
+                break;
+            };
+            more.extend(faults.into_iter().filter(is_new).map(|fault| FieldError::from(fault.below(&pointer))));
         }
         errors.append(&mut more);
-        Ok(bounded(errors, false).into())
+        Ok(bounded(errors, is_partial).into())
     }
 }
 
 /// The records of a body, each with its place.
-fn records<'a>(body: &'a Value, list: &str) -> Vec<(String, &'a Map<String, Value>)> {
+fn records<'a>(body: &'a Value, list: Option<&str>) -> Vec<(String, &'a Map<String, Value>)> {
     let Some(members) = body.as_object() else { return Vec::new() };
-    let Some(several) = members.get(list) else { return vec![(String::new(), members)] };
+    let Some((list, several)) = list.and_then(|list| Some((list, members.get(list)?))) else {
+        return vec![(String::new(), members)];
+    };
     let places = several.as_array().into_iter().flatten().enumerate();
     places.filter_map(|(place, record)| Some((format!("/{list}/{place}"), record.as_object()?))).collect()
 }
@@ -150,13 +161,13 @@ mod tests {
     fn judge(given: Value, found: &[&str], complete: bool) -> (Vec<String>, usize) {
         let errors = found.iter().map(|pointer| FieldError::pointer(*pointer, "wrong", "wrong")).collect();
         let mut looked = 0;
-        let problem = RefusedBody { given, found: Findings { errors, complete } }.judge("records", |record: Record, _| {
+        let problem = RefusedBody { given, found: Findings { errors, complete } }.judge(Some("records"), |record: Record, _| {
             looked += 1;
             let unknown = |pointer: &str| Fault::new(pointer, "unknown", "unknown");
             let mut faults = vec![unknown("/owner")];
             faults.extend(record.device.map(|_| unknown("/device")));
             faults.extend(record.contact.map(|_| unknown("/contact/id")));
-            Ok::<_, ()>(faults)
+            Ok::<_, ()>(Some(faults))
         });
         let place = |error: &FieldError| match &error.place {
             Place::Pointer(text) | Place::Parameter(text) | Place::Header(text) => text.clone(),

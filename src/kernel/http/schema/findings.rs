@@ -50,7 +50,9 @@ const SYNONYMS: &[(&str, &str)] = &[
 pub(super) fn unknown(error: FieldError, name: &str, known: &[&str]) -> FieldError {
     let lower = name.to_ascii_lowercase();
     let synonym = SYNONYMS.iter().find(|(other, ours)| *other == lower && known.contains(ours)).map(|(_, ours)| (*ours).to_owned());
-    let error = error.with_suggestion(nearest(name, known.iter().copied()).or(synonym));
+    // A form of a body may lack a member that another form has.
+    let others = || known.iter().copied().filter(|known| *known != name);
+    let error = error.with_suggestion(nearest(name, others()).or(synonym));
     if known.is_empty() || known.len() > FEW_NAMES {
         return error;
     }

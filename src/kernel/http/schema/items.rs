@@ -18,6 +18,8 @@ pub(super) struct Items {
     validator: Validator,
     /// Members of a record, for suggestions.
     properties: Vec<String>,
+    /// How many records there may be.
+    most: usize,
 }
 
 /// A body with records that were refused.
@@ -34,10 +36,12 @@ impl Items {
     /// `form` is the schema of a body. It has records that are checked one by one if it has a member `atomic` and a list.
     pub(super) fn of(form: &Value, components: &Value) -> Option<Result<Self, String>> {
         let members = form.get("properties")?.as_object().filter(|members| members.contains_key("atomic"))?;
-        let (member, items) = members.iter().find_map(|(name, schema)| Some((name, resolve(schema, components).get("items")?)))?;
+        let mut lists = members.iter().map(|(name, schema)| (name, resolve(schema, components)));
+        let (member, list, items) = lists.find_map(|(name, list)| Some((name, list, list.get("items")?)))?;
+        let most = list.get("maxItems").and_then(Value::as_u64).and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
         let properties = resolve(items, components).get("properties").and_then(Value::as_object);
         let properties = properties.into_iter().flat_map(Map::keys).cloned().collect();
-        Some(compile(items.clone(), components).map(|validator| Self { member: member.clone(), validator, properties }))
+        Some(compile(items.clone(), components).map(|validator| Self { member: member.clone(), validator, properties, most }))
     }
 
     /// Refuses records of `body`, if its sender wants to know of each and any is not valid.
@@ -45,7 +49,7 @@ impl Items {
         if body.get("atomic") != Some(&Value::Bool(false)) {
             return None;
         }
-        let records = body.get(&self.member)?.as_array()?;
+        let records = body.get(&self.member)?.as_array().filter(|records| records.len() <= self.most)?;
         let is_valid: Vec<bool> = records.iter().map(|record| self.validator.is_valid(record)).collect();
         let valid: Vec<Value> =
             records.iter().zip(&is_valid).filter(|(_, valid)| **valid).map(|(record, _)| record.clone()).collect();

@@ -135,9 +135,9 @@ impl KeysApi {
     fn judge(&self, auth: &Allowed<ApiKeysWrite>, refused: RefusedBody) -> Problem {
         let act = auth.context.intent(&auth.principal).begin();
         let judged = self.store.read(|tx| {
-            refused.judge("", |key: CreateApiKey, _| match self.service.check_new(tx, &act, &key.into()) {
-                Ok(_) => Ok(Vec::new()),
-                Err(ApiKeyError::Invalid(faults)) => Ok(faults),
+            refused.judge(None, |key: CreateApiKey, _| match self.service.check_new(tx, &act, &key.into()) {
+                Ok(_) => Ok(Some(Vec::new())),
+                Err(ApiKeyError::Invalid(faults)) => Ok(Some(faults)),
                 Err(error) => Err(error),
             })
         });

@@ -214,12 +214,16 @@ impl TicketsApi {
         let intent = auth.context.intent(&auth.principal);
         let judge = move |tx: &ReadTx| {
             let (act, mut budget) = (intent.begin(), Budget::of_many());
-            refused.judge(CreateTickets::MEMBER, |ticket: CreateTicket, refused| {
-                let mut faults = budget.look(tx, |view| Service::check_new(view, &act, &ticket.into()))?;
+            refused.judge(Some(CreateTickets::MEMBER), |ticket: CreateTicket, refused| {
+                let mut faults = match budget.look(tx, |view| Service::check_new(view, &act, &ticket.into())) {
+                    Ok(faults) => faults,
+                    Err(BulkError::TooLarge(_)) => return Ok(None),
+                    Err(error) => return Err(error),
+                };
                 // What is not valid may have been meant to lead to the organization.
                 let is_led = LEAD_TO_ORGANIZATION.iter().any(|name| refused.contains(name));
                 faults.retain(|fault| !(is_led && fault.code == "required"));
-                Ok(faults)
+                Ok(Some(faults))
             })
         };
         self.store.scan_for(auth.principal.tenant_id, judge).await.unwrap_or_else(|error: BulkError| error.into())
