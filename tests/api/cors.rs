@@ -37,6 +37,10 @@ async fn pages_of_a_named_site_can_call_with_a_key_and_never_with_a_session() {
             assert_eq!((asked.status, asked.header("access-control-allow-origin")), (405, ""));
             assert_eq!(other.get(TICKETS).send().await.header("access-control-allow-origin"), "");
         }
+        for page in ["/metrics", "/status/", "/sign-in", "/documentation/"] {
+            let shown = app.anonymous().with("origin", SITE).get(page).send().await;
+            assert_eq!(shown.header("access-control-allow-origin"), "", "{page}");
+        }
         let plain = app.anonymous().call("OPTIONS", TICKETS).send().await;
         assert_eq!(plain.problem(405), "method_not_allowed", "no browser asks for a page");
     })

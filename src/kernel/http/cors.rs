@@ -13,20 +13,24 @@ const REQUEST_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, if-match, if-none-match, x-api-key");
 /// What a page can read of an answer, beside what browsers always let it read.
 const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
-    "etag, idempotency-replayed, location, ratelimit, ratelimit-policy, retry-after, x-quota, x-request-id, x-tenant-kind",
+    "content-disposition, etag, idempotency-replayed, link, location, ratelimit, ratelimit-policy, retry-after, x-quota, \
+     x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, x-request-id, x-tenant-kind",
 );
 /// How long a browser remembers the answer to its question, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 
+/// What pages of other sites can call. Pages for people, metrics and what only operators use are not for them.
+const PATHS: &str = "/api/";
+
 /// The site of the page that sends the request, if it may.
-pub(super) fn allowed(headers: &HeaderMap, origins: &[Origin]) -> Option<HeaderValue> {
-    let origin = headers.get(header::ORIGIN)?;
+pub(super) fn allowed(request: &Request, origins: &[Origin]) -> Option<HeaderValue> {
+    let origin = request.headers().get(header::ORIGIN).filter(|_| request.uri().path().starts_with(PATHS))?;
     origins.iter().any(|allowed| allowed.as_str().as_bytes() == origin.as_bytes()).then(|| origin.clone())
 }
 
 /// Answers a browser that asks before it sends a request of a page. `methods` are those of the path.
 pub(super) fn preflight(request: &Request, methods: &[&Method], origins: &[Origin]) -> Option<Response> {
-    allowed(request.headers(), origins)?;
+    allowed(request, origins)?;
     header_text(request.headers(), header::ACCESS_CONTROL_REQUEST_METHOD).filter(|_| request.method() == Method::OPTIONS)?;
     let methods: Vec<&str> = methods.iter().map(|method| method.as_str()).collect();
     let answer = Response::builder()

@@ -150,7 +150,7 @@ impl Edge {
         let base_url = BaseUrl::new(host.as_ref().ok().cloned().flatten(), peer.secure, settings.public_url.clone());
         let (method, uri, version) = (request.method().clone(), request.uri().clone(), request.version());
         let reads_html = header_text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
-        let page_origin = cors::allowed(request.headers(), &settings.cors_origins);
+        let page_origin = cors::allowed(&request, &settings.cors_origins);
         let mut told = Told::default();
         let arrival = Arrival { request_id, client, peer, clocks: &clocks, base_url: &base_url, settings: &settings };
         let outcome = match host {
