@@ -12,6 +12,7 @@ use super::{
     IdByName,
     error::WorkflowError,
     model::{Run, RunStatus, Workflow},
+    name_subject,
     repo::{
         self,
         runs::{BY_STATUS, BY_SUBJECT, BY_WORKFLOW, RUNS},
@@ -20,6 +21,8 @@ use super::{
 };
 
 const MAX_EXAMINED: usize = 10_000;
+pub(super) const UNKNOWN_SUBJECT: &str =
+    "expected the id of a record, or a ticket such as T-1042 that you can read; no run is about this";
 
 pub(super) struct Listed<T> {
     pub(super) found: Vec<T>,
@@ -111,11 +114,11 @@ pub(super) struct RunQuery {
 }
 
 impl RunQuery {
-    /// Replaces the name of a subject with its id. A text that is neither is fine if runs are about it: not every subject has an id.
-    pub(super) fn name_subject(&mut self, tx: &ReadTx, id_by_name: IdByName) -> Result<(), WorkflowError> {
-        let Some(subject) = self.subject_id.as_mut().filter(|subject| !is_id(subject)) else { return Ok(()) };
-        if let Some(id) = id_by_name(tx, self.tenant_id, subject)? {
-            *subject = id;
+    /// Replaces the name of a ticket with its id. A text that is no id is fine if runs are about it: not every subject has an id.
+    pub(super) fn name_subject(&mut self, tx: &ReadTx, id_by_name: Option<IdByName>) -> Result<(), WorkflowError> {
+        let Some(subject) = &mut self.subject_id else { return Ok(()) };
+        let is_found = name_subject(subject, tx, self.tenant_id, id_by_name)?;
+        if is_found && is_id(subject) {
             return Ok(());
         }
         let (prefix, mut is_known) = ((self.tenant_id, subject.clone()).to_bytes(), false);
@@ -123,11 +126,10 @@ impl RunQuery {
             is_known = true;
             Ok(Flow::Stop)
         })?;
-        if is_known {
+        if is_found && is_known {
             return Ok(());
         }
-        let message = "no run is about a record of this name; expected an id, or a ticket such as T-1042";
-        Err(WorkflowError::Invalid(vec![Fault::parameter("subject_id", "unknown_reference", message)]))
+        Err(WorkflowError::Invalid(vec![Fault::parameter("subject_id", "unknown_reference", UNKNOWN_SUBJECT)]))
     }
 
     fn matches(&self, run: &Run) -> bool {

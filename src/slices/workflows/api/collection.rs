@@ -10,9 +10,9 @@ use poem_openapi::{
 use serde_json::{Value, json};
 
 use tenantd_base::{
-    access::Scope,
+    access::{Grants, Scope},
     fault::Fault,
-    id::{RunId, TenantId, WorkflowId, is_id},
+    id::{RunId, TenantId, WorkflowId},
     programs::Budget,
     vocabulary::nearest,
 };
@@ -30,10 +30,11 @@ use tenantd_store::{Read, ReadTx, steps::Planning};
 
 use super::{
     super::{
-        Core,
+        Core, IdByName,
         error::WorkflowError,
         listing::{self, RunQuery, WorkflowQuery},
         model::Workflow as WorkflowModel,
+        name_subject,
         plan::Planner,
         repo,
         service::{Accepted, NewRun, Service, Started, complete_inputs, merge},
@@ -48,6 +49,8 @@ use super::{
     run_wire::{WorkflowRun, WorkflowRunList},
     wire::{Workflow, WorkflowList},
 };
+
+const UNKNOWN_TICKET: &str = "there is no such ticket, or you cannot read it";
 
 #[derive(Debug, Object)]
 struct WorkflowTarget {
@@ -309,6 +312,11 @@ impl TriggerApi {
         Ok(Viewed::page(&data, &request.page(last, total)))
     }
 
+    /// Names of tickets are for those who can read tickets.
+    fn id_by_name(&self, caller: &Caller) -> Option<IdByName> {
+        caller.principal.grants.covers(Grants::of(&[Scope::TicketsRead])).then_some(self.core.id_by_name)
+    }
+
     async fn list_runs(&self, caller: &Caller, query: &ReadWorkflows) -> Result<Viewed<WorkflowView>, Problem> {
         let request = PageRequest::new(&caller.context, &query.page)?;
         let mut wanted = RunQuery {
@@ -319,7 +327,7 @@ impl TriggerApi {
             started_after: query.started_after,
         };
         let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
-        let (service, grants, id_by_name) = (self.core.service.clone(), caller.principal.grants, self.core.id_by_name);
+        let (service, grants, id_by_name) = (self.core.service.clone(), caller.principal.grants, self.id_by_name(caller));
         let read = self.core.store.scan_for(caller.principal.tenant_id, move |tx| {
             wanted.name_subject(tx, id_by_name)?;
             let listed = listing::runs(tx, &wanted, after.as_deref(), limit)?;
@@ -341,7 +349,7 @@ impl TriggerApi {
         let inputs = body.inputs.map_or_else(|| json!({}), |inputs| inputs.0);
         let tenant = caller.principal.tenant_id;
         let mut new = NewRun::manual(caller.run_id(), inputs, body.subject_id);
-        let id_by_name = self.core.id_by_name;
+        let id_by_name = self.id_by_name(caller);
         let (id, key) = (body.workflow_id, body.workflow_key);
         let starter = caller.principal.authority();
         let ready = move |service: &Service, tx: &ReadTx, budget: &Budget| {
@@ -351,10 +359,10 @@ impl TriggerApi {
                 return Err(WorkflowError::NotManual);
             }
             service.check_needs(&outline, &starter)?;
-            if let Some(subject) = new.subject_id.as_mut().filter(|subject| !is_id(subject))
-                && let Some(id) = id_by_name(tx, tenant, subject)?
+            if let Some(subject) = &mut new.subject_id
+                && !name_subject(subject, tx, tenant, id_by_name)?
             {
-                *subject = id;
+                return Err(WorkflowError::Invalid(vec![Fault::new("/subject_id", "unknown_reference", UNKNOWN_TICKET)]));
             }
             service.ready(tx, &workflow, workflow.version, new, budget)
         };
