@@ -69,6 +69,7 @@ async fn a_restricted_key_cannot_lead_a_ticket_out_of_its_reach() {
             json!({"organization_id": theirs}),
             json!({"organization_id": ours, "device_ids": [device]}),
             json!({"organization_id": ours, "contact_id": contact}),
+            json!({"organization_id": ours, "assignee_id": contact}),
             json!({"organization_id": ours, "contact_email": "bo@theirs.example"}),
             json!({"organization_id": ours, "parent": "T-1"}),
             json!({"contact_id": contact}),

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::harness::with_app;
 
+const STRANGE_DEVICE: &str = "dev_01k9z7w3v5e8g9m2n4p6r8t0x1";
 const TICKETS: &str = "/api/psa/tickets";
 
 #[tokio::test]
@@ -148,7 +149,7 @@ async fn references_are_found_and_unknown_ones_are_all_told_at_once() {
         assert_eq!(create(json!({"subject": "A"})).await.field_errors(), [("/organization_id".to_owned(), "required".to_owned())]);
         let unknown = create(json!({
             "subject": "A", "organization_id": foreign, "contact_email": "nobody@acme.example", "assignee_id": contact,
-            "device_ids": ["dev_01k9z7w3v5e8g9m2n4p6r8t0x1"], "parent": "T-77", "custom_fields": {"Bad Name": 1},
+            "device_ids": [STRANGE_DEVICE], "parent": "T-77", "custom_fields": {"Bad Name": 1},
         }))
         .await;
         assert_eq!(unknown.problem(422), "validation_failed");
@@ -177,6 +178,12 @@ async fn references_are_found_and_unknown_ones_are_all_told_at_once() {
         ];
         assert_eq!(both.len(), 4, "{both:?}");
         assert!(told(&expected).iter().all(|error| both.contains(error)), "{both:?}");
+        let one_by_itself = json!({"subject": "A", "device_id": STRANGE_DEVICE, "device_ids": [device]});
+        assert_eq!(create(one_by_itself).await.field_errors(), told(&[("/device_id", "unknown_reference")]));
+        let two = json!({"subject": "A", "contact_id": contact, "contact_email": "grace@acme.example"});
+        assert_eq!(create(two).await.field_errors(), told(&[("/contact_email", "not_allowed")]));
+        let mixed = create(json!({"subject": "A", "tickets": []})).await;
+        assert_eq!(mixed.body["errors"][0].get("suggestion"), None, "{}", mixed.body);
         let half = create(json!({"subject": "A", "device_ids": ["PC-1"], "tags": 5})).await.field_errors();
         assert_eq!(half.len(), 2, "the device may have led to the organization: {half:?}");
         let stranger = globex.key(&["tickets:*"]).await;

@@ -80,9 +80,8 @@ impl From<CreateTicket> for NewTicket {
     fn from(body: CreateTicket) -> Self {
         let custom_fields = body.custom_fields.unwrap_or_default().values();
         let mut device_ids = body.device_ids.unwrap_or_default();
-        if let Some(first) = body.device_id.filter(|first| !device_ids.contains(first)) {
-            device_ids.insert(0, first);
-        }
+        let first = body.device_id.filter(|first| !device_ids.contains(first));
+        device_ids.splice(0..0, first);
         let ticket = Ticket {
             subject: body.subject,
             description: body.description,
@@ -109,6 +108,7 @@ impl From<CreateTicket> for NewTicket {
             contact_email: body.contact_email,
             on_duplicate: body.on_duplicate.unwrap_or_default(),
             parent: body.parent,
+            has_first_device: first.is_some(),
         }
     }
 }

@@ -195,7 +195,7 @@ fn apply_references(
     }
     ticket.contact_id = change.contact_id.clone().apply(ticket.contact_id);
     if let Change::Set(id) = change.assignee_id {
-        create::check_assignee(tx, act.tenant_id, Some(id), faults)?;
+        create::check_assignee(tx, act, Some(id), faults)?;
     }
     ticket.assignee_id = change.assignee_id.clone().apply(ticket.assignee_id);
     if let Change::Set(ids) = &change.device_ids {
@@ -205,7 +205,7 @@ fn apply_references(
         }
     }
     // What the ticket has already may have moved to another organization since.
-    owners.check(ticket.organization_id, "/contact_id", faults);
+    owners.check(ticket.organization_id, "/contact_id", |place| format!("/device_ids/{place}"), faults);
     ticket.device_ids = change.device_ids.clone().apply(Some(std::mem::take(&mut ticket.device_ids))).unwrap_or_default();
     ticket.parent = match change.parent {
         Change::Keep => ticket.parent,

@@ -2,7 +2,7 @@
 
 use tenantd_base::{
     fault::{Fault, pointer_part},
-    id::{CommentId, DeviceId, OrganizationId, TenantId, TicketId, UserId},
+    id::{CommentId, DeviceId, OrganizationId, TicketId, UserId},
 };
 use tenantd_directory::{self as directory, DeviceLabel, OrganizationLabel, PersonKind, PersonLabel};
 use tenantd_store::{
@@ -36,6 +36,19 @@ pub struct NewTicket {
     pub contact_email: Option<String>,
     pub on_duplicate: OnDuplicate,
     pub parent: Option<TicketRef>,
+    /// Whether the first device was given by itself, before the list.
+    pub has_first_device: bool,
+}
+
+impl NewTicket {
+    /// Where a device stands in the request.
+    fn device_pointer(&self, place: usize) -> String {
+        match (self.has_first_device, place.checked_sub(1)) {
+            (true, None) => "/device_id".to_owned(),
+            (true, Some(place)) => format!("/device_ids/{place}"),
+            (false, _) => format!("/device_ids/{place}"),
+        }
+    }
 }
 
 /// What the references of a new ticket were found to be.
@@ -130,6 +143,9 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
     let mut faults = Vec::new();
     check_custom_fields(&asked.custom_fields, &mut faults);
     check_text(asked.description.as_deref(), "/description", &mut faults);
+    if asked.contact_id.is_some() && new.contact_email.is_some() {
+        faults.push(Fault::new("/contact_email", "not_allowed", "give contact_id or contact_email, not both"));
+    }
     let contact = match (asked.contact_id, new.contact_email.as_deref()) {
         (Some(id), _) => expect(contact(tx, act, id)?, "/contact_id", "user", &mut faults),
         (None, Some(email)) => {
@@ -140,10 +156,10 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
     };
     let mut owners = Owners { contact: contact.as_ref().and_then(|contact| contact.organization_id), devices: Vec::new() };
     for (place, id) in asked.device_ids.iter().enumerate() {
-        let found = expect(device(tx, act, *id)?, &format!("/device_ids/{place}"), "device", &mut faults);
+        let found = expect(device(tx, act, *id)?, &new.device_pointer(place), "device", &mut faults);
         owners.devices.push(found.map(|device| device.organization_id));
     }
-    check_assignee(tx, tenant, asked.assignee_id, &mut faults)?;
+    check_assignee(tx, act, asked.assignee_id, &mut faults)?;
     let parent = match new.parent {
         Some(parent) => find_parent(tx, act, parent, None, &mut faults)?,
         None => None,
@@ -154,7 +170,7 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
     };
     let contact_pointer = if asked.contact_id.is_some() { "/contact_id" } else { "/contact_email" };
     if let Some(id) = organization_id {
-        owners.check(id, contact_pointer, &mut faults);
+        owners.check(id, contact_pointer, |place| new.device_pointer(place), &mut faults);
     }
     let names_owner = asked.contact_id.is_some() || new.contact_email.is_some() || !asked.device_ids.is_empty();
     let is_lost = names_owner && contact.is_none() && owners.devices.iter().all(Option::is_none);
@@ -178,7 +194,13 @@ pub(super) struct Owners {
 
 impl Owners {
     /// All of them belong to the organization of the ticket. People without an organization can be the contact of any.
-    pub(super) fn check(&self, organization_id: OrganizationId, contact_pointer: &str, faults: &mut Vec<Fault>) {
+    pub(super) fn check(
+        &self,
+        organization_id: OrganizationId,
+        contact_pointer: &str,
+        device_pointer: impl Fn(usize) -> String,
+        faults: &mut Vec<Fault>,
+    ) {
         let mut expect = |owner: Option<OrganizationId>, pointer: &str, noun: &str| {
             if owner.is_some_and(|owner| owner != organization_id) {
                 let message = format!("the {noun} belongs to another organization than the ticket");
@@ -187,7 +209,7 @@ impl Owners {
         };
         expect(self.contact, contact_pointer, "contact");
         for (place, device) in self.devices.iter().enumerate() {
-            expect(*device, &format!("/device_ids/{place}"), "device");
+            expect(*device, &device_pointer(place), "device");
         }
     }
 }
@@ -245,12 +267,13 @@ pub(super) fn expect<T>(found: Option<T>, pointer: &str, noun: &str, faults: &mu
 /// Tickets are assigned to people who work for the tenant.
 pub(super) fn check_assignee(
     tx: &impl Read,
-    tenant: TenantId,
+    act: &Act,
     assignee: Option<UserId>,
     faults: &mut Vec<Fault>,
 ) -> Result<(), StoreError> {
     if let Some(id) = assignee {
-        let found = expect(directory::person(tx, tenant, id)?, "/assignee_id", "user", faults);
+        let is_seen = |person: &PersonLabel| person.kind == PersonKind::Staff || act.reach.covers(person.organization_id);
+        let found = expect(directory::person(tx, act.tenant_id, id)?.filter(is_seen), "/assignee_id", "user", faults);
         if found.is_some_and(|person| person.kind != PersonKind::Staff) {
             faults.push(Fault::new("/assignee_id", "not_staff", "a ticket is assigned to staff and not to a contact"));
         }
