@@ -192,6 +192,9 @@ async fn what_guards_people_and_requests_does_not_follow_a_tenant_s_clock() {
         app.sign_in("new@trial.example").await;
         let session = admin.get(&format!("{user}/sessions")).send().await.ok(200)["data"][0].clone();
         assert_eq!(session["created_at"], "2026-01-31T00:00:00.000Z", "{session}");
+        app.local().post(&path).json(json!({"advance_seconds": DAY})).send().await.ok(200);
+        let later = admin.get(&format!("{user}/sessions")).send().await.ok(200)["data"][0].clone();
+        assert_eq!(later["created_at"], session["created_at"], "what has happened does not move");
         assert_eq!(admin.get(&user).send().await.ok(200)["last_login_at"], "2026-01-31T00:00:00.000Z");
         let told = key.get("/api/events?types=user.*,auth.*&order=desc").send().await.ok(200)["data"].clone();
         let times: Vec<&Value> = told.as_array().unwrap().iter().take(3).map(|event| &event["timestamp"]).collect();
@@ -202,7 +205,7 @@ async fn what_guards_people_and_requests_does_not_follow_a_tenant_s_clock() {
         let late = late.send().await.ok(201).clone();
         assert_eq!(
             (&late["created_at"], &late["expires_at"]),
-            (&json!("2026-01-31T00:00:00.000Z"), &json!("2026-02-01T00:00:00.000Z"))
+            (&json!("2026-02-01T00:00:00.000Z"), &json!("2026-02-02T00:00:00.000Z"))
         );
     })
     .await;

@@ -33,6 +33,12 @@ impl<K: Kind> Id<K> {
         Self::from_random(now, entropy.bytes())
     }
 
+    /// When it was made.
+    pub fn time(&self) -> Timestamp {
+        let millis = u128::from_be_bytes(self.bytes) >> 80;
+        Timestamp::from_millis(i64::try_from(millis).unwrap_or_default())
+    }
+
     pub fn from_random(now: Timestamp, random: [u8; 10]) -> Self {
         let millis = u64::try_from(now.as_millis()).unwrap_or(0);
         Self::from_bytes(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid().into_bytes())

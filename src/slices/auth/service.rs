@@ -180,7 +180,8 @@ impl Users {
         act.actor = actor_of(&user);
         let (token, now) = (new_token(act), act.guard_time());
         let session = Session {
-            id: SessionId::new(now, &mut act.entropy),
+            // People see when they signed in by the time in it.
+            id: SessionId::new(act.now, &mut act.entropy),
             tenant_id: user.tenant_id,
             user_id: user.id,
             created_at: now,

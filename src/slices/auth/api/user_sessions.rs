@@ -59,7 +59,7 @@ impl UserSessionsApi {
             .into_iter()
             .map(|(session, _)| UserSession {
                 id: session.id,
-                created_at: time(session.created_at),
+                created_at: session.id.time(),
                 last_seen_at: time(session.last_seen_at),
                 expires_at: time(session.expires_at),
             })
