@@ -169,7 +169,10 @@ impl Offsite {
     ) -> Result<Manifest, OffsiteError> {
         let name = if self.recipients.is_empty() { "snapshot" } else { "snapshot.age" };
         let installation_id = show_installation(installation.id);
+        // What waits here also says which openings this one follows.
+        let waiting = self.waiting_segments().await?;
         let (earlier, sent) = self.place.contents(&installation_id).await?;
+        let known = [waiting, sent].concat();
         // Also those of an earlier installation key, whose signature cannot be checked any more.
         let highest = earlier.iter().filter_map(Entry::manifest).map(|manifest| manifest.number).max();
         let draft = Manifest {
@@ -183,7 +186,7 @@ impl Offsite {
             key_fingerprint: show_fingerprint(installation.key_fingerprint),
             position: report.position.to_string(),
             holds_until: self.snapshots.clock.now(),
-            left_branches: left_branches(&sent, report.position).iter().map(|journal| HEXLOWER.encode(journal)).collect(),
+            left_branches: left_branches(&known, report.position).iter().map(|journal| HEXLOWER.encode(journal)).collect(),
             recipients: Vec::new(),
             object: StoredObject { name: name.to_owned(), bytes: 0, sha256: String::new() },
             snapshot: StoredSnapshot {
@@ -195,6 +198,12 @@ impl Offsite {
             },
         };
         self.place.put(draft, &self.waiting, &self.recipients, &self.signer).await
+    }
+
+    async fn waiting_segments(&self) -> Result<Vec<SegmentName>, OffsiteError> {
+        let Some(outgoing) = &self.outgoing else { return Ok(Vec::new()) };
+        self.snapshots.store.cut_outgoing().await?;
+        Ok(outgoing.segments()?)
     }
 
     /// With a wrong clock, everything would seem old.
