@@ -35,7 +35,7 @@ const EMAIL: &str = "admin@demo.example";
 const KEY_DAYS: u32 = 90;
 const ORGANIZATIONS: u32 = 24;
 const DEVICES_EACH: u32 = 20;
-/// How often a visitor is told how far the story is.
+/// How often the progress is updated.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
@@ -220,7 +220,7 @@ fn free_address() -> String {
     if is_free { ADDRESS } else { ANY_PORT }.to_owned()
 }
 
-/// Says how far the story is, on a terminal, until it is cancelled. It returns only when that cannot be read.
+/// Shows the progress of the sample data on a terminal. It returns only if reading the store fails.
 #[allow(clippy::print_stderr, reason = "standard output has only what the visitor needs")]
 async fn show_progress(app: &App, tenant: TenantId, what: String, tickets: u32) -> Failure {
     if !std::io::stderr().is_terminal() {

@@ -1,5 +1,5 @@
 //! Pages of other sites that call the API with an API key (cross-origin resource sharing). Only the sites of `listen.cors_origins` may, and
-//! never with somebody's session: browsers are not told that they can send cookies along.
+//! never with a session: no answer allows browsers to send cookies.
 
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use poem::{Request, Response};

@@ -61,9 +61,9 @@ pub struct RefusedBody {
 }
 
 impl RefusedBody {
-    /// Adds what `look` finds in the records of the body: those of its list `list`, if it has one, or the body itself. `look` gets a record in which
-    /// members that are not valid are left out or those of the example, and the names of these members. What it finds in them does not count.
-    /// When it returns nothing, nobody looks any further.
+    /// Calls `look` for each record of the body and adds the faults that it returns. The records are in the member `list`; without that
+    /// member, the body is the record. In a record, members that are not valid have the value of the example, or are missing. `look` gets
+    /// their names, and its faults about them are ignored. `None` ends the search.
     pub fn judge<T, E>(
         self,
         list: Option<&str>,

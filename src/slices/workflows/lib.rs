@@ -108,7 +108,8 @@ pub struct Surroundings {
 /// The id of the ticket that people call by a name, such as `T-1042`.
 pub type IdByName = fn(&ReadTx, TenantId, &str) -> Result<Option<String>, StoreError>;
 
-/// Replaces the name of a ticket with its id. Whoever cannot read tickets learns nothing of them by their names.
+/// Replaces the name of a ticket with its id. Returns false if there is no such ticket, or without `by_name`: a caller who cannot read tickets
+/// must not learn which ones exist.
 fn name_subject(subject: &mut String, tx: &ReadTx, tenant: TenantId, by_name: Option<IdByName>) -> Result<bool, StoreError> {
     let is_name = subject.strip_prefix(['T', 't']).is_some_and(|rest| rest.starts_with('-'));
     let Some(by_name) = by_name.filter(|_| is_name) else { return Ok(!is_name) };
