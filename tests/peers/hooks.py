@@ -298,8 +298,10 @@ RULES_IN_WORDS = {
     ("not_allowed", "/organization_id"),
     # The address of a contact is one that mail can be sent to, also in a filter. Text filters are not blank.
     *(("wrong_form", name) for name in ("email", "name", "hostname", "os_version", "custom_field")),
+    # The contact of a ticket is named once: by id or by address.
+    ("not_allowed", "/contact_email"),
     # The contact and the devices of a ticket belong to its organization.
-    *(("other_organization", place) for place in ("/contact_id", "/contact_email", "/device_ids/*")),
+    *(("other_organization", place) for place in ("/contact_id", "/contact_email", "/device_id", "/device_ids/*")),
     # The owner of a device is a user who exists.
     ("unknown", "/owner_id"),
     # What refers to a deleted record goes to another one of the same kind, which exists.
