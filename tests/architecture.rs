@@ -166,7 +166,9 @@ fn every_table_has_one_owner() {
     let mut sources = rust_files("src");
     sources.retain_mut(|source| {
         source.text.retain(|character| !character.is_whitespace());
-        source.text.contains("catalog::")
+        let end = source.text.find("#[cfg(test)]modtests").unwrap_or(source.text.len());
+        source.text.truncate(end);
+        !source.path.ends_with("/tests.rs")
     });
     for constant in constants {
         let name = format!("catalog::{constant}");

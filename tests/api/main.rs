@@ -2,6 +2,7 @@
 //! every test. Actors (`app.admin()`, `app.key(…)`) stand for credentials; tests are named as sentences.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
+mod all_problems;
 mod analytics;
 mod api_keys;
 mod api_keys_listing;

@@ -24,11 +24,13 @@ impl fmt::Display for Place {
 pub struct Fault {
     pub place: Place,
     pub code: String,
-    pub message: String,
+    pub message: Box<str>,
     /// The valid values, if there are few.
     pub allowed: Box<[String]>,
     /// The closest valid value.
-    pub suggestion: Option<String>,
+    pub suggestion: Option<Box<str>>,
+    /// Of a missing member: others that could be there instead.
+    pub instead: &'static [&'static str],
 }
 
 impl Fault {
@@ -42,7 +44,14 @@ impl Fault {
     }
 
     fn at(place: Place, code: &str, message: impl Into<String>) -> Self {
-        Self { place, code: code.to_owned(), message: message.into(), allowed: Box::default(), suggestion: None }
+        Self {
+            place,
+            code: code.to_owned(),
+            message: message.into().into(),
+            allowed: Box::default(),
+            suggestion: None,
+            instead: &[],
+        }
     }
 
     #[must_use]
@@ -53,7 +62,14 @@ impl Fault {
 
     #[must_use]
     pub fn with_suggestion(mut self, suggestion: Option<String>) -> Self {
-        self.suggestion = suggestion;
+        self.suggestion = suggestion.map(Into::into);
+        self
+    }
+
+    /// Names other members that could be there instead of the missing one.
+    #[must_use]
+    pub fn or_instead(mut self, members: &'static [&'static str]) -> Self {
+        self.instead = members;
         self
     }
 

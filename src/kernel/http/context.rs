@@ -24,7 +24,7 @@ use tenantd_base::{
 };
 use tenantd_store::events::Intent;
 
-use super::problem::{Code, Findings, Problem};
+use super::problem::{Code, Problem};
 
 /// Where a request came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,8 +99,6 @@ pub struct RequestContext {
     pub(super) foreign: bool,
     /// The checked body; the handler's extractor takes it.
     pub(super) body: Mutex<Option<Value>>,
-    /// What is wrong with it, if the handler is to have it all the same.
-    pub(super) findings: Mutex<Option<Findings>>,
     pub(super) body_digest: Option<[u8; 32]>,
 }
 
@@ -127,10 +125,6 @@ impl RequestContext {
 
     pub(super) fn take_body(&self) -> Option<Value> {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
-    }
-
-    pub(super) fn take_findings(&self) -> Option<Findings> {
-        self.findings.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// What the caller is about to do.

@@ -27,7 +27,7 @@ use tenantd_base::{
     secrets::digest,
     telemetry::Usage,
 };
-use tenantd_store::{Store, within_reserve};
+use tenantd_store::{Store, rehearse, within_reserve};
 
 use super::{
     FORM, acts,
@@ -45,8 +45,9 @@ use super::{
     outgoing::UnderWay,
     pages::{self, Pages, Readers},
     plain,
-    problem::{Code, FieldError, Findings, Place, Problem},
+    problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits},
+    schema::Refusal,
     visit::{Told, Visit},
 };
 
@@ -237,7 +238,7 @@ impl Edge {
         let (begin, changes) = (tokio::time::Instant::now(), operation.method != Method::GET);
         let end = begin + Duration::from_secs(arrival.settings.limits.request_seconds + wait);
         // A body that is late is the client's fault, and has a limit of its own that says so.
-        let (body, findings, body_digest, _budget) = self.body(&mut request, &operation, principal.as_deref(), arrival).await?;
+        let (body, refusal, body_digest, _budget) = self.body(&mut request, &operation, principal.as_deref(), arrival).await?;
         let caller = principal.clone().filter(|_| arrival.client != Client::Local);
         let again = || caller.clone().map(|held| self.again(request.headers().clone(), held, arrival));
         if begin.elapsed() > AT_ONCE {
@@ -266,7 +267,6 @@ impl Edge {
             base_url: arrival.base_url.clone(),
             foreign,
             body: Mutex::new(body),
-            findings: Mutex::new(findings),
             body_digest,
         };
         let work = async {
@@ -275,6 +275,9 @@ impl Edge {
             request.extensions_mut().insert(self.parts.idempotency.clone());
             tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| failures::late(changes))?
         };
+        if let Some(refusal) = refusal {
+            return Err(refusal.join(rehearse(work).await).into());
+        }
         // Whoever was let in may finish, also when the disk has filled up since.
         let response = within_reserve(work).await?;
         if let Some(again) = again {
@@ -362,7 +365,7 @@ impl Edge {
         operation: &Arc<Operation>,
         principal: Option<&Principal>,
         arrival: Arrival<'_>,
-    ) -> Result<(Option<Value>, Option<Findings>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
+    ) -> Result<(Option<Value>, Option<Refusal>, Option<[u8; 32]>, Option<body::BufferedBody>), Problem> {
         let limits = &arrival.settings.limits;
         if operation.body.is_none() {
             if !operation.streams() && operation.method != Method::GET && body::is_announced(request.headers()) {
@@ -382,13 +385,13 @@ impl Edge {
         }
         let (operation, bytes, depth) = (operation.clone(), buffered.bytes.clone(), limits.json_depth);
         let read = move || body_value(&operation, &content_type, &bytes, depth);
-        let (value, findings) = match principal.filter(|_| buffered.bytes.len() > LARGE_BODY) {
+        let (value, refusal) = match principal.filter(|_| buffered.bytes.len() > LARGE_BODY) {
             Some(caller) => self.parts.store.lanes().run(caller.tenant_id, read).await.map_err(failures::lane)??,
             None => read()?,
         };
         let keyed = request.headers().contains_key("idempotency-key");
         let body_digest = keyed.then(|| digest(&buffered.bytes));
-        Ok((Some(value), findings, body_digest, Some(buffered)))
+        Ok((Some(value), refusal, body_digest, Some(buffered)))
     }
 
     fn page(&self, request: &Request, arrival: Arrival<'_>, told: &mut Told) -> Result<Response, Problem> {
@@ -449,8 +452,8 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Tol
     }
 }
 
-/// What a body holds, if the operation takes it; and what is wrong with it, if the operation wants to know.
-fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: usize) -> Result<(Value, Option<Findings>), Problem> {
+/// What a body holds, if the operation takes it; or what is left of it for a rehearsal.
+fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: usize) -> Result<(Value, Option<Refusal>), Problem> {
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let mut value = match operation.body_media {
         BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => media::form_value(bytes)?,
@@ -461,8 +464,10 @@ fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: us
     let Some(schema) = &operation.body else { return Ok((value, None)) };
     match schema.admit(&mut value) {
         Ok(()) => Ok((value, None)),
-        Err(found) if schema.is_judged => Ok((value, Some(found))),
-        Err(found) => Err(found.into()),
+        Err(found) => match Some(value).filter(|_| schema.is_judged).and_then(|value| schema.remainder(value, &found)) {
+            Some((rest, refusal)) => Ok((rest, Some(refusal))),
+            None => Err(found.into()),
+        },
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{
     FORM,
     context::RequestContext,
+    mark::{Judge, Mark},
     problem::{FieldError, Problem},
 };
 
@@ -37,6 +38,34 @@ impl<'a, T: ParseFromJSON, const REQUIRED: bool> ApiExtractor<'a> for Body<T, RE
     async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
         let body = RequestContext::of(request)?.take_body().unwrap_or_else(|| json!({}));
         parse::<T>(body).map(Self)
+    }
+}
+
+/// A JSON body that the handler also gets when it does not match its schema, without the members that are wrong. The request is only
+/// rehearsed then, and the caller gets the errors of the schema and of the handler together. For handlers that change the store and nothing
+/// else.
+#[derive(Debug)]
+pub struct Judged<T>(pub T);
+
+impl<'a, T: ParseFromJSON> ApiExtractor<'a> for Judged<T> {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::RequestObject, ApiExtractorType::SecurityScheme];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn security_schemes() -> Vec<&'static str> {
+        vec![Judge::NAME]
+    }
+
+    fn request_meta() -> Option<MetaRequest> {
+        <Body<T>>::request_meta()
+    }
+
+    async fn from_request(request: &'a Request, body: &mut RequestBody, options: ExtractParamOptions<()>) -> poem::Result<Self> {
+        Ok(Self(Body::<T>::from_request(request, body, options).await?.0))
     }
 }
 

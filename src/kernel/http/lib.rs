@@ -21,7 +21,6 @@ pub mod idempotency;
 pub mod incoming;
 pub mod input;
 pub mod json;
-pub mod judged;
 pub mod listener;
 mod local;
 pub mod mark;

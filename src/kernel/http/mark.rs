@@ -1,7 +1,6 @@
 //! What an operation says of itself to the edge, and not to callers: its rate class, whether it works while the disk is full, and whether it
-//! gets a body that does not match its schema. It
-//! stands in the handler's signature as [`Marked`], and the published document leaves it out. Most operations need no mark: their
-//! method says enough.
+//! gets what is left of a body that does not match its schema. It stands in the handler's signature as [`Marked`], and the published document
+//! leaves it out. Most operations need no mark: their method says enough.
 
 use std::marker::PhantomData;
 

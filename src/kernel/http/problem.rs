@@ -105,6 +105,9 @@ pub struct FieldError {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
     pub suggestion: Option<String>,
+    /// Of a missing member: others that could be there instead.
+    #[serde(skip)]
+    pub instead: &'static [&'static str],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -119,7 +122,7 @@ pub enum Place {
 
 impl FieldError {
     pub fn new(place: Place, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { place, code: code.into(), message: message.into(), allowed: Vec::new(), suggestion: None }
+        Self { place, code: code.into(), message: message.into(), allowed: Vec::new(), suggestion: None, instead: &[] }
     }
 
     pub fn pointer(pointer: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
@@ -153,12 +156,13 @@ impl FieldError {
 
 impl From<Fault> for FieldError {
     fn from(fault: Fault) -> Self {
-        let Fault { place, code, message, allowed, suggestion } = fault;
+        let Fault { place, code, message, allowed, suggestion, instead } = fault;
         let place = match place {
             fault::Place::Pointer(pointer) => Place::Pointer(pointer),
             fault::Place::Parameter(name) => Place::Parameter(name),
         };
-        Self { place, code, message, allowed: allowed.into(), suggestion }
+        let (message, suggestion) = (message.into(), suggestion.map(Into::into));
+        Self { place, code, message, allowed: allowed.into(), suggestion, instead }
     }
 }
 
@@ -409,7 +413,9 @@ impl From<StoreError> for Problem {
             StoreError::Unavailable(cause) => Self::unavailable("The store takes no changes at the moment.", 5).because(cause),
             // A disk that fails is met by readers too, and before the writer has told that the store has failed.
             StoreError::Engine(cause) => Self::unavailable("The store does not answer at the moment.", 5).because(cause),
-            StoreError::Damaged { .. } | StoreError::Panicked(_) | StoreError::Installation(_) => Self::internal(error),
+            StoreError::Damaged { .. } | StoreError::Panicked(_) | StoreError::Installation(_) | StoreError::Rehearsed => {
+                Self::internal(error)
+            }
         }
     }
 }

@@ -3,14 +3,16 @@
 
 mod findings;
 mod items;
+mod remainder;
 
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
 use super::problem::{FieldError, Findings, MAX_ERRORS, Place};
-pub(super) use findings::bounded;
-use findings::{collect, unknown};
+use findings::{bounded, collect, unknown};
 use items::Items;
+pub use remainder::Refusal;
+use remainder::Required;
 
 /// Checks the body of one operation.
 #[derive(Debug)]
@@ -20,7 +22,9 @@ pub struct BodySchema {
     properties: Vec<String>,
     /// Of a body of several records that can be checked one by one.
     items: Option<Items>,
-    /// Whether the handler gets a body that does not match, as [`super::judged::Judged`].
+    /// For each form that the body can have.
+    required: Vec<Required>,
+    /// Whether the handler gets what is left of a body that does not match: see [`super::input::Judged`].
     pub is_judged: bool,
 }
 
@@ -92,10 +96,11 @@ pub fn resolve<'a>(schema: &'a Value, components: &'a Value) -> &'a Value {
 impl BodySchema {
     pub fn new(schema: &Value, components: &Value) -> Result<Self, String> {
         let alternatives = schema.get("anyOf").and_then(Value::as_array).map_or(std::slice::from_ref(schema), Vec::as_slice);
+        let required = alternatives.iter().map(|form| Required::of(resolve(form, components))).collect();
         let properties = alternatives.iter().filter_map(|form| resolve(form, components).get("properties")?.as_object());
         let properties = properties.flat_map(|properties| properties.keys().cloned()).collect();
         let items = alternatives.iter().find_map(|form| Items::of(resolve(form, components), components)).transpose()?;
-        Ok(Self { validator: compile(schema.clone(), components)?, properties, items, is_judged: false })
+        Ok(Self { validator: compile(schema.clone(), components)?, properties, items, required, is_judged: false })
     }
 
     pub fn judged(self, is_judged: bool) -> Self {

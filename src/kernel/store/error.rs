@@ -19,6 +19,9 @@ pub enum StoreError {
     /// A tenant asks for more than is read for it.
     #[error("too many reads of this tenant wait for their turn")]
     Busy,
+    /// The write would have succeeded, and was undone: see [`rehearse`](super::rehearse).
+    #[error("the change was only rehearsed")]
+    Rehearsed,
     /// One write holds up all others.
     #[error("the writer has not come back for {seconds} seconds, so the store takes no changes")]
     Stalled { seconds: u64 },

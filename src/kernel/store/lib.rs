@@ -34,6 +34,7 @@ mod recent;
 mod recovery;
 mod redb_engine;
 mod redb_file;
+mod rehearsal;
 mod repair;
 mod reserve;
 mod rotation;
@@ -81,6 +82,7 @@ pub use outgoing::{
 };
 pub use redb_engine::{Opening, RedbEngine};
 pub use redb_file::RepairProgress;
+pub use rehearsal::{is_rehearsal, rehearse};
 pub use repair::Loss;
 pub use reserve::{WriteRoom, within_reserve};
 pub use rotation::{

@@ -114,6 +114,20 @@ async fn a_member_that_fails_after_writing_takes_nobody_with_it() {
 }
 
 #[tokio::test]
+async fn a_rehearsed_write_fails_as_it_would_or_is_undone() {
+    let Fixture { store, .. } = fixture();
+    put(&store, (1, 7), person("ada", &["a"])).await.unwrap();
+    let rehearsed = rehearse(put(&store, (1, 8), person("grace", &["a"])));
+    let (rehearsed, written) = tokio::join!(rehearsed, put(&store, (1, 9), person("mary", &["a"])));
+    assert!(matches!(rehearsed, Err(StoreError::Rehearsed)), "{rehearsed:?}");
+    assert!(written.is_ok());
+    let taken = rehearse(put(&store, (1, 8), person("ada", &[]))).await;
+    assert!(!matches!(taken, Ok(()) | Err(StoreError::Rehearsed)), "{taken:?}");
+    assert_eq!(tagged(&store, 1, "a"), [7, 9]);
+    assert!(store.check(vec![&PEOPLE]).await.unwrap().is_clean());
+}
+
+#[tokio::test]
 async fn a_panic_in_a_write_is_that_caller_s_alone() {
     let Fixture { store, .. } = fixture();
     let panicking = store.write(|tx| {

@@ -27,6 +27,7 @@ use super::{
     WriterSettings, catalog,
     engine::{Durability, Engine},
     error::StoreError,
+    rehearsal::is_rehearsal,
     shared::Shared,
     transaction::WriteTx,
     usage,
@@ -92,8 +93,12 @@ impl Queue {
     {
         let kept = Arc::new(Mutex::new(None));
         let result = kept.clone();
+        let is_rehearsal = is_rehearsal();
         let work = move |tx: &mut WriteTx| {
-            let outcome = work(tx).and_then(|value| usage::settle(tx).map(|()| value).map_err(E::from));
+            let outcome = work(tx).and_then(|value| {
+                usage::settle(tx)?;
+                if is_rehearsal { Err(E::from(StoreError::Rehearsed)) } else { Ok(value) }
+            });
             let succeeded = outcome.is_ok();
             *lock(&result) = Some(outcome);
             succeeded

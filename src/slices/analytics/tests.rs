@@ -371,7 +371,7 @@ fn a_question_that_makes_no_sense_is_told_with_what_would() {
     let now = Timestamp::parse("2026-03-31T07:10:00Z").unwrap();
     let faults = |asked: Asked| match service::understand(&asked, Subject::Tenant(tenant(1)), Grants::all(), now) {
         Err(super::error::AnalyticsError::Invalid(faults)) => {
-            let told = |fault: Fault| [fault.place.to_string(), fault.code, fault.suggestion.unwrap_or_default()];
+            let told = |fault: Fault| [fault.place.to_string(), fault.code, fault.suggestion.unwrap_or_default().into()];
             faults.into_iter().map(told).collect()
         }
         _ => Vec::new(),

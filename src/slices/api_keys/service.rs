@@ -151,7 +151,7 @@ impl Service {
     }
 
     /// The networks of a new key and when it ends, or all that is wrong with it.
-    pub(super) fn check_new(&self, tx: &impl Read, act: &Act, new: &NewApiKey) -> Result<(Vec<IpNet>, Timestamp), ApiKeyError> {
+    fn check_new(&self, tx: &impl Read, act: &Act, new: &NewApiKey) -> Result<(Vec<IpNet>, Timestamp), ApiKeyError> {
         let mut faults = scope_faults(&new.scopes);
         check_organizations(tx, act, &new.scopes, &new.organization_ids, &mut faults)?;
         let networks = read_networks(&new.allowed_ips, &mut faults);

@@ -62,12 +62,25 @@ pub enum DirectoryError {
     /// A line that was handed on, and refused there.
     #[error("{message}")]
     Line { pointer: &'static str, message: String },
+    #[error("{0}; {1}")]
+    Both(Box<Self>, Box<Self>),
     #[error(transparent)]
     Stale(#[from] Stale),
     #[error("an event could not be written: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl DirectoryError {
+    /// Both results, or all that is wrong.
+    pub(crate) fn both<A, B>(first: Result<A, Self>, second: Result<B, Self>) -> Result<(A, B), Self> {
+        match (first, second) {
+            (Ok(first), Ok(second)) => Ok((first, second)),
+            (Err(first), Err(second)) => Err(Self::Both(Box::new(first), Box::new(second))),
+            (Err(error), Ok(_)) | (Ok(_), Err(error)) => Err(error),
+        }
+    }
 }
 
 impl From<InvalidChange> for DirectoryError {

@@ -78,7 +78,7 @@ pub(super) fn collect(validator: &Validator, value: &Value, outer: &[String], pl
 }
 
 /// `partial` says that not all of the input was looked at.
-pub(crate) fn bounded(mut errors: Vec<FieldError>, partial: bool) -> Findings {
+pub(super) fn bounded(mut errors: Vec<FieldError>, partial: bool) -> Findings {
     let complete = !partial && errors.len() <= MAX_ERRORS;
     errors.truncate(MAX_ERRORS);
     Findings { errors, complete }

@@ -8,13 +8,14 @@ use crate::{
     wire::REFUSED,
 };
 
-use super::{collect, compile, resolve};
+use super::{collect, compile, remainder::Required, resolve};
 
 /// Checks the records of a body one by one.
 #[derive(Debug)]
 pub(super) struct Items {
     /// The member that has the records.
-    member: String,
+    pub(super) member: String,
+    pub(super) required: Required,
     validator: Validator,
     /// Members of a record, for suggestions.
     properties: Vec<String>,
@@ -39,9 +40,11 @@ impl Items {
         let mut lists = members.iter().map(|(name, schema)| (name, resolve(schema, components)));
         let (member, list, items) = lists.find_map(|(name, list)| Some((name, list, list.get("items")?)))?;
         let most = list.get("maxItems").and_then(Value::as_u64).and_then(|most| usize::try_from(most).ok()).unwrap_or(usize::MAX);
-        let properties = resolve(items, components).get("properties").and_then(Value::as_object);
+        let record = resolve(items, components);
+        let properties = record.get("properties").and_then(Value::as_object);
         let properties = properties.into_iter().flat_map(Map::keys).cloned().collect();
-        Some(compile(items.clone(), components).map(|validator| Self { member: member.clone(), validator, properties, most }))
+        let (member, required) = (member.clone(), Required::of(record));
+        Some(compile(items.clone(), components).map(|validator| Self { member, required, validator, properties, most }))
     }
 
     /// Refuses records of `body`, if its sender wants to know of each and any is not valid.

@@ -13,8 +13,7 @@ use tenantd_base::{
 use tenantd_http::{
     answer_cache::AnswerCache,
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody, target},
-    judged::{Judged, RefusedBody},
+    input::{Filter, Judged, OptionalBody, target},
     need::{Allowed, ApiKeysRead, ApiKeysWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -130,19 +129,6 @@ impl KeysApi {
     pub(crate) fn new(service: Service, store: Store) -> Self {
         Self { service, store, pages: AnswerCache::new([catalog::API_KEYS]) }
     }
-
-    /// All that is wrong with a key that cannot be created.
-    fn judge(&self, auth: &Allowed<ApiKeysWrite>, refused: RefusedBody) -> Problem {
-        let act = auth.context.intent(&auth.principal).begin();
-        let judged = self.store.read(|tx| {
-            refused.judge(None, |key: CreateApiKey, _| match self.service.check_new(tx, &act, &key.into()) {
-                Ok(_) => Ok(Some(Vec::new())),
-                Err(ApiKeyError::Invalid(faults)) => Ok(Some(faults)),
-                Err(error) => Err(error),
-            })
-        });
-        judged.unwrap_or_else(Problem::from)
-    }
 }
 
 #[OpenApi(prefix_path = "/api/admin/api-keys", tag = "Area::ApiKeys")]
@@ -176,10 +162,7 @@ impl KeysApi {
         idempotency_key: IdempotencyKey,
         body: Judged<CreateApiKey>,
     ) -> Result<Created<ApiKeyWithSecret>, Problem> {
-        let new = match body {
-            Judged::Valid(body) => NewApiKey::from(body),
-            Judged::Refused(refused) => return Err(self.judge(&auth, refused)),
-        };
+        let new = NewApiKey::from(body.0);
         let giver = Giver::of(&auth.principal);
         let service = self.service;
         idempotency_key
@@ -202,7 +185,7 @@ impl KeysApi {
         auth: Allowed<ApiKeysWrite>,
         query: Filter<TargetQuery>,
         if_match: IfMatch,
-        body: Body<UpdateApiKey>,
+        body: Judged<UpdateApiKey>,
     ) -> Result<Changed<ApiKey>, Problem> {
         let id = target(query.0.id, body.0.id)?;
         record::update(self.service, &self.store, &auth, id, if_match, body.0).await

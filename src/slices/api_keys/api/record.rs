@@ -8,7 +8,7 @@ use tenantd_base::id::ApiKeyId;
 use tenantd_http::{
     answer_cache::AnswerCache,
     idempotency::IdempotencyKey,
-    input::{Body, OptionalBody, target},
+    input::{Judged, OptionalBody, target},
     need::{Allowed, ApiKeysRead, ApiKeysWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -82,7 +82,7 @@ impl KeyApi {
         auth: Allowed<ApiKeysWrite>,
         id: Path<ApiKeyId>,
         if_match: IfMatch,
-        body: Body<UpdateApiKey>,
+        body: Judged<UpdateApiKey>,
     ) -> Result<Changed<ApiKey>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         update(self.service, &self.store, &auth, id, if_match, body.0).await

@@ -6,7 +6,7 @@ use tenantd_base::id::UserId;
 use tenantd_directory::{self as directory, User, UserChange, UserView};
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, target},
+    input::{Judged, target},
     need::{Allowed, UsersRead, UsersWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -70,7 +70,7 @@ impl UserApi {
         auth: Allowed<UsersWrite>,
         id: Path<UserId>,
         if_match: IfMatch,
-        body: Body<UpdateUser>,
+        body: Judged<UpdateUser>,
     ) -> Result<Changed<UserView>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         update(&self.users, &self.store, &auth, id, if_match, body.0).await

@@ -10,7 +10,7 @@ use tenantd_base::{
 use tenantd_directory::{NewUser, PersonKind, UserQuery, UserStatus, UserView, list_users};
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody, target},
+    input::{Filter, Judged, OptionalBody, target},
     need::{Allowed, UsersRead, UsersWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -107,7 +107,7 @@ impl UsersApi {
         &self,
         auth: Allowed<UsersWrite>,
         idempotency_key: IdempotencyKey,
-        body: Body<CreateUser>,
+        body: Judged<CreateUser>,
     ) -> Result<Created<UserWithToken>, Problem> {
         let new = NewUser::try_from(body.0)?;
         let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
@@ -135,7 +135,7 @@ impl UsersApi {
         auth: Allowed<UsersWrite>,
         query: Filter<UserTarget>,
         if_match: IfMatch,
-        body: Body<UpdateUser>,
+        body: Judged<UpdateUser>,
     ) -> Result<Changed<UserView>, Problem> {
         let id = target(query.0.id, body.0.id)?;
         user::update(&self.users, &self.store, &auth, id, if_match, body.0).await

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use poem_openapi::{Object, OpenApi};
 
 use tenantd_http::{
-    input::{Body, Filter},
+    input::{Filter, Judged},
     need::{Allowed, BackupRead, BackupWrite},
     precondition::IfMatch,
     problem::Problem,
@@ -73,7 +73,7 @@ impl ConfigApi {
         auth: Allowed<BackupWrite>,
         if_match: IfMatch,
         query: Filter<ReplaceBackupConfig>,
-        body: Body<BackupSettings>,
+        body: Judged<BackupSettings>,
     ) -> Result<Changed<BackupConfig>, Problem> {
         let own = body.0.into_model().map_err(BackupError::Invalid)?;
         let (service, intent, scope) = (self.service.clone(), auth.context.intent(&auth.principal), query.0.scope);

@@ -12,7 +12,7 @@ use tenantd_base::{
 use tenantd_http::{
     bulk::{Removed, refuse_one},
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody, target},
+    input::{Filter, Judged, OptionalBody, target},
     need::{Allowed, DirectoryRead, DirectoryWrite},
     outgoing::{Exported, ListOrStream, Streams},
     page::Page,
@@ -187,7 +187,7 @@ impl ContactsApi {
         &self,
         auth: Allowed<DirectoryWrite>,
         idempotency_key: IdempotencyKey,
-        body: Body<OneOrMany<CreateContact, CreateContacts>>,
+        body: Judged<OneOrMany<CreateContact, CreateContacts>>,
     ) -> Result<Settled<Answer>, Problem> {
         match body.0 {
             OneOrMany::One(one) => self.desk.create_one::<Contacts, _>(&auth, idempotency_key, one.into()).await,
@@ -208,7 +208,7 @@ impl ContactsApi {
         auth: Allowed<DirectoryWrite>,
         query: Filter<ContactTarget>,
         if_match: IfMatch,
-        body: Body<OneOrMany<UpdateContact, UpdateContacts>>,
+        body: Judged<OneOrMany<UpdateContact, UpdateContacts>>,
     ) -> Result<Changed<Answer>, Problem> {
         match body.0 {
             OneOrMany::One(one) => {
@@ -285,7 +285,7 @@ impl ContactApi {
         auth: Allowed<DirectoryWrite>,
         id: Path<UserId>,
         if_match: IfMatch,
-        body: Body<UpdateContact>,
+        body: Judged<UpdateContact>,
     ) -> Result<Changed<Contact>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         self.desk.update_one::<Contacts, _>(&auth, id, if_match, body.0.patch.into()).await

@@ -12,7 +12,7 @@ use tenantd_base::{
 use tenantd_http::{
     bulk::{Removed, refuse_one},
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody, target},
+    input::{Filter, Judged, OptionalBody, target},
     need::{Allowed, DirectoryRead, DirectoryWrite},
     outgoing::{Exported, ListOrStream, Streams},
     page::Page,
@@ -247,7 +247,7 @@ impl DevicesApi {
         &self,
         auth: Allowed<DirectoryWrite>,
         idempotency_key: IdempotencyKey,
-        body: Body<OneOrMany<CreateDevice, CreateDevices>>,
+        body: Judged<OneOrMany<CreateDevice, CreateDevices>>,
     ) -> Result<Settled<Answer>, Problem> {
         match body.0 {
             OneOrMany::One(one) => self.desk.create_one::<Devices, _>(&auth, idempotency_key, one.into()).await,
@@ -268,7 +268,7 @@ impl DevicesApi {
         auth: Allowed<DirectoryWrite>,
         query: Filter<DeviceTarget>,
         if_match: IfMatch,
-        body: Body<OneOrMany<UpdateDevice, UpdateDevices>>,
+        body: Judged<OneOrMany<UpdateDevice, UpdateDevices>>,
     ) -> Result<Changed<Answer>, Problem> {
         match body.0 {
             OneOrMany::One(one) => {
@@ -345,7 +345,7 @@ impl DeviceApi {
         auth: Allowed<DirectoryWrite>,
         id: Path<DeviceId>,
         if_match: IfMatch,
-        body: Body<UpdateDevice>,
+        body: Judged<UpdateDevice>,
     ) -> Result<Changed<Device>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         self.desk.update_one::<Devices, _>(&auth, id, if_match, body.0.patch.into()).await

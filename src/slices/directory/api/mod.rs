@@ -129,6 +129,17 @@ impl From<DirectoryError> for Problem {
                 Self::new(Code::InsufficientScope, "A key that is restricted to organizations cannot create organizations.")
             }
             DirectoryError::Line { pointer, message } => invalid(pointer, "not_valid", &message),
+            DirectoryError::Both(first, second) => {
+                let (mut first, second) = (Self::from(*first), Self::from(*second));
+                if first.code != Code::ValidationFailed {
+                    return first;
+                }
+                if second.code != Code::ValidationFailed {
+                    return second;
+                }
+                first.errors.extend_from_slice(&second.errors);
+                Self::invalid(std::mem::take(&mut first.errors))
+            }
             DirectoryError::Stale(stale) => stale.into(),
             DirectoryError::Event(error) => Self::internal(error),
             DirectoryError::Store(error) => error.into(),

@@ -13,7 +13,7 @@ use tenantd_base::{
 use tenantd_http::{
     bulk::{Removed, refuse_one},
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody, target},
+    input::{Filter, Judged, OptionalBody, target},
     need::{Allowed, DirectoryRead, DirectoryWrite},
     outgoing::{Exported, ListOrStream, Streams},
     page::Page,
@@ -184,7 +184,7 @@ impl OrganizationsApi {
         &self,
         auth: Allowed<DirectoryWrite>,
         idempotency_key: IdempotencyKey,
-        body: Body<OneOrMany<CreateOrganization, CreateOrganizations>>,
+        body: Judged<OneOrMany<CreateOrganization, CreateOrganizations>>,
     ) -> Result<Settled<Answer>, Problem> {
         match body.0 {
             OneOrMany::One(one) => self.desk.create_one::<Organizations, _>(&auth, idempotency_key, one.into()).await,
@@ -205,7 +205,7 @@ impl OrganizationsApi {
         auth: Allowed<DirectoryWrite>,
         query: Filter<OrganizationTarget>,
         if_match: IfMatch,
-        body: Body<OneOrMany<UpdateOrganization, UpdateOrganizations>>,
+        body: Judged<OneOrMany<UpdateOrganization, UpdateOrganizations>>,
     ) -> Result<Changed<Answer>, Problem> {
         match body.0 {
             OneOrMany::One(one) => {
@@ -282,7 +282,7 @@ impl OrganizationApi {
         auth: Allowed<DirectoryWrite>,
         id: Path<OrganizationId>,
         if_match: IfMatch,
-        body: Body<UpdateOrganization>,
+        body: Judged<UpdateOrganization>,
     ) -> Result<Changed<Organization>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         self.desk.update_one::<Organizations, _>(&auth, id, if_match, body.0.patch.into()).await

@@ -47,15 +47,16 @@ impl DeviceLabels {
     pub(crate) fn find(tx: &impl Read, device: &Device, act: &Act) -> Result<Self, DirectoryError> {
         let organization = super::super::organization(tx, act.tenant_id, device.organization_id)?;
         let organization = organization.filter(|found| act.reach.covers(Some(found.id)));
-        let organization = organization.ok_or(DirectoryError::UnknownOrganization)?;
+        let organization = organization.ok_or(DirectoryError::UnknownOrganization);
         let owner = match device.owner_id {
             Some(id) => {
                 let owner = super::super::person(tx, act.tenant_id, id)?;
                 let owner = owner.filter(|owner| act.reach.covers(owner.organization_id));
-                Some(owner.ok_or(DirectoryError::UnknownOwner)?)
+                owner.ok_or(DirectoryError::UnknownOwner).map(Some)
             }
-            None => None,
+            None => Ok(None),
         };
+        let (organization, owner) = DirectoryError::both(organization, owner)?;
         Ok(Self { organization, owner })
     }
 }
@@ -63,9 +64,9 @@ impl DeviceLabels {
 impl Directory {
     /// Stores what `new` says of a device. Its id, its tenant and the times of the record are made here.
     pub fn create_device(&self, tx: &mut WriteTx, act: &mut Act, new: Device) -> Result<Device, DirectoryError> {
-        let labels = DeviceLabels::find(tx, &new, act)?;
+        let custom_fields = check_custom_fields(&new.details.custom_fields).map_err(DirectoryError::from);
+        let (labels, ()) = DirectoryError::both(DeviceLabels::find(tx, &new, act), custom_fields)?;
         check_external_id(tx, act, new.external_id.as_deref(), None)?;
-        check_custom_fields(&new.details.custom_fields)?;
         self.insert_device(tx, act, new, &labels)
     }
 

@@ -7,7 +7,7 @@ use poem_openapi::{Object, OpenApi};
 use tenantd_base::id::SecretId;
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody, target},
+    input::{Filter, Judged, OptionalBody, target},
     need::{Allowed, SecretsWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -77,7 +77,7 @@ impl SecretsApi {
         &self,
         auth: Allowed<SecretsWrite>,
         idempotency_key: IdempotencyKey,
-        body: Body<CreateSecret>,
+        body: Judged<CreateSecret>,
     ) -> Result<Created<NamedSecret>, Problem> {
         let new = NewSecret::try_from(body.0)?;
         let core = self.core.clone();
@@ -100,7 +100,7 @@ impl SecretsApi {
         auth: Allowed<SecretsWrite>,
         query: Filter<SecretTarget>,
         if_match: IfMatch,
-        body: Body<UpdateSecret>,
+        body: Judged<UpdateSecret>,
     ) -> Result<Changed<NamedSecret>, Problem> {
         let id = target(query.0.id, body.0.id)?;
         record::update(&self.core, &auth, id, if_match, body.0).await

@@ -7,7 +7,7 @@ use poem_openapi::{Object, OpenApi, param::Path};
 use tenantd_base::{id::SecretId, secrets::Secret};
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, target},
+    input::{Judged, target},
     need::{Allowed, SecretsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -79,7 +79,7 @@ impl SecretApi {
         auth: Allowed<SecretsWrite>,
         id: Path<SecretId>,
         if_match: IfMatch,
-        body: Body<UpdateSecret>,
+        body: Judged<UpdateSecret>,
     ) -> Result<Changed<NamedSecret>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         update(&self.core, &auth, id, if_match, body.0).await
@@ -108,7 +108,7 @@ impl SecretApi {
         id: Path<SecretId>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
-        body: Body<RotateSecret>,
+        body: Judged<RotateSecret>,
     ) -> Result<Changed<NamedSecret>, Problem> {
         let (core, value) = (self.core.clone(), Secret::new(body.0.value));
         idempotency_key

@@ -61,18 +61,9 @@ impl Budget {
         tx: &R,
         plan: impl FnOnce(&Metered<'_, R>) -> Result<Plan, TicketError>,
     ) -> Result<Plan, BulkError> {
-        let planned = self.look(tx, plan)?;
+        self.0.begin()?;
+        let planned = self.0.read(tx, plan)?;
         self.0.spend(planned.bytes())?;
         Ok(planned)
-    }
-
-    /// Looks at one more ticket.
-    pub(super) fn look<R: Read, T>(
-        &mut self,
-        tx: &R,
-        look: impl FnOnce(&Metered<'_, R>) -> Result<T, TicketError>,
-    ) -> Result<T, BulkError> {
-        self.0.begin()?;
-        Ok(self.0.read(tx, look)?)
     }
 }

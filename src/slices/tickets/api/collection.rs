@@ -18,18 +18,17 @@ use tenantd_http::{
     context::header,
     export::RowFormat,
     idempotency::IdempotencyKey,
-    input::{Body, Filter},
-    judged::{Judged, RefusedBody},
+    input::{Filter, Judged},
     need::{Allowed, TicketsRead, TicketsWrite},
     outgoing::{ListOrStream, Streams},
     page::PageRequest,
     precondition::IfMatch,
     problem::{Code, Problem},
     reply::{Changed, Rendered, Settled},
-    wire::{Item, ItemProblem, Many, OneOrMany},
+    wire::{Item, ItemProblem, OneOrMany},
 };
 use tenantd_store::{
-    Key, Read, ReadTx, Store, StoreError, WriteTx,
+    Key, Read, Store, StoreError, WriteTx,
     catalog::{self, TableName},
     events::Act,
 };
@@ -54,9 +53,6 @@ use super::{
 /// Whatever a ticket is shown from.
 pub(super) const SHOWN_FROM: [TableName; 5] =
     [catalog::TICKETS, catalog::SLA_POLICIES, catalog::ORGANIZATIONS, catalog::USERS, catalog::DEVICES];
-
-/// What a ticket gets its organization from, when it does not name it.
-const LEAD_TO_ORGANIZATION: [&str; 4] = ["contact_id", "contact_email", "device_id", "device_ids"];
 
 /// How many values of a field are counted one by one.
 const MAX_COUNTS: usize = 1_000;
@@ -162,10 +158,7 @@ impl TicketsApi {
     ) -> Result<Settled<TicketAnswer>, Problem> {
         let intent = auth.context.intent(&auth.principal);
         let service = self.service.clone();
-        let creation = match body {
-            Judged::Valid(body) => Creation::from(body),
-            Judged::Refused(refused) => return Err(self.judge(&auth, refused).await),
-        };
+        let creation = Creation::from(body.0);
         if query.0.dry_run.unwrap_or(false) {
             return self
                 .store
@@ -190,7 +183,7 @@ impl TicketsApi {
         auth: Allowed<TicketsWrite>,
         query: Filter<TicketTarget>,
         if_match: IfMatch,
-        body: Body<UpdateBody>,
+        body: Judged<UpdateBody>,
     ) -> Result<Changed<TicketAnswer>, Problem> {
         let dry_run = query.0.dry_run.unwrap_or(false);
         match body.0 {
@@ -205,28 +198,6 @@ impl TicketsApi {
                 Ok(Changed::shaped(&results, None))
             }
         }
-    }
-}
-
-impl TicketsApi {
-    /// All that is wrong with tickets that cannot be created.
-    async fn judge(&self, auth: &Allowed<TicketsWrite>, refused: RefusedBody) -> Problem {
-        let intent = auth.context.intent(&auth.principal);
-        let judge = move |tx: &ReadTx| {
-            let (act, mut budget) = (intent.begin(), Budget::of_many());
-            refused.judge(Some(CreateTickets::MEMBER), |ticket: CreateTicket, refused| {
-                let mut faults = match budget.look(tx, |view| Service::check_new(view, &act, &ticket.into())) {
-                    Ok(faults) => faults,
-                    Err(BulkError::TooLarge(_)) => return Ok(None),
-                    Err(error) => return Err(error),
-                };
-                // What is not valid may have been meant to lead to the organization.
-                let is_led = LEAD_TO_ORGANIZATION.iter().any(|name| refused.contains(name));
-                faults.retain(|fault| !(is_led && fault.code == "required"));
-                Ok(Some(faults))
-            })
-        };
-        self.store.scan_for(auth.principal.tenant_id, judge).await.unwrap_or_else(|error: BulkError| error.into())
     }
 }
 

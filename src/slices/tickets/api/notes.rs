@@ -6,7 +6,7 @@ use poem_openapi::{OpenApi, param::Path};
 
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter},
+    input::{Filter, Judged},
     need::{Allowed, TicketsRead, TicketsWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -71,7 +71,7 @@ impl NotesApi {
         id: Path<TicketRef>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
-        body: Body<CreateComment>,
+        body: Judged<CreateComment>,
     ) -> Result<Created<TicketComment>, Problem> {
         let (service, new) = (self.service.clone(), NewComment::from(body.0));
         idempotency_key
@@ -123,7 +123,7 @@ impl NotesApi {
         id: Path<TicketRef>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
-        body: Body<CreateTimeEntry>,
+        body: Judged<CreateTimeEntry>,
     ) -> Result<Created<TicketTimeEntry>, Problem> {
         let (service, new) = (self.service.clone(), NewTimeEntry::from(body.0));
         idempotency_key

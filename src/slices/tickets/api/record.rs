@@ -13,7 +13,7 @@ use tenantd_base::{
 use tenantd_http::{
     answer_cache::AnswerCache,
     bulk,
-    input::{Body, Filter},
+    input::{Filter, Judged},
     need::{Allowed, TicketsRead, TicketsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::{FieldError, Problem},
@@ -114,7 +114,7 @@ impl TicketApi {
         id: Path<TicketRef>,
         query: Filter<TicketDryRun>,
         if_match: IfMatch,
-        body: Body<UpdateTicket>,
+        body: Judged<UpdateTicket>,
     ) -> Result<Changed<Ticket>, Problem> {
         let dry_run = query.0.dry_run.unwrap_or(false);
         let target = (id.0, body.0.id);

@@ -12,7 +12,7 @@ use tenantd_base::{
     clock::Timestamp,
 };
 use tenantd_http::{
-    input::Body,
+    input::Judged,
     need::{Allowed, TicketsRead, TicketsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::{Code, Problem},
@@ -197,7 +197,7 @@ impl SlaApi {
         &self,
         auth: Allowed<TicketsWrite>,
         if_match: IfMatch,
-        body: Body<ReplaceSlaPolicy>,
+        body: Judged<ReplaceSlaPolicy>,
     ) -> Result<Changed<SlaPolicy>, Problem> {
         if matches!(&auth.principal.identity, Identity::User { role, .. } if !matches!(role, Role::Admin | Role::Operator)) {
             return Err(Problem::plain(Code::AdminRequired));

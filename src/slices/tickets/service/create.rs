@@ -51,6 +51,9 @@ impl NewTicket {
     }
 }
 
+/// What a ticket gets its organization from, when it does not name it.
+const LEAD_TO_ORGANIZATION: [&str; 4] = ["contact_id", "contact_email", "device_id", "device_ids"];
+
 /// What the references of a new ticket were found to be.
 struct Found {
     organization_id: OrganizationId,
@@ -59,15 +62,6 @@ struct Found {
 }
 
 impl Service {
-    /// What is wrong with a new ticket, as far as no schema knows it.
-    pub(crate) fn check_new(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Vec<Fault>, TicketError> {
-        match find_references(tx, act, new) {
-            Ok(_) => Ok(Vec::new()),
-            Err(TicketError::Invalid(faults)) => Ok(faults),
-            Err(error) => Err(error),
-        }
-    }
-
     pub(crate) fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Plan, TicketError> {
         let found = find_references(tx, act, new)?;
         let asked = &new.ticket;
@@ -176,7 +170,7 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
     let is_lost = names_owner && contact.is_none() && owners.devices.iter().all(Option::is_none);
     if organization_id.is_none() && new.organization_id.is_none() && !is_lost {
         let message = "organization_id is required, unless a device or a contact leads to the organization";
-        faults.push(Fault::new("/organization_id", "required", message));
+        faults.push(Fault::new("/organization_id", "required", message).or_instead(&LEAD_TO_ORGANIZATION));
     }
     match organization_id {
         Some(organization_id) if faults.is_empty() => {

@@ -49,7 +49,7 @@ impl AdminWebhooksApi {
     ) -> Result<Created<WebhookWithSecret>, Problem> {
         let new = NewEndpoint::from(body.0);
         let tenant = self.core.store.read(|tx| self.tenants.get(tx, id.0))?;
-        self.core.vet_new(&new, tenant.kind).await?;
+        self.core.vet(&new.url, &new.faults, tenant.kind).await?;
         let service = self.core.service.clone();
         let intent = auth.context.intent_in(&auth.principal, tenant.id);
         idempotency_key

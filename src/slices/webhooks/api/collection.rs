@@ -7,7 +7,7 @@ use poem_openapi::{Object, OpenApi};
 use tenantd_base::id::WebhookId;
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody, target},
+    input::{Filter, Judged, OptionalBody, target},
     need::{Allowed, WebhooksRead, WebhooksWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -82,10 +82,10 @@ impl WebhooksApi {
         &self,
         auth: Allowed<WebhooksWrite>,
         idempotency_key: IdempotencyKey,
-        body: Body<CreateWebhook>,
+        body: Judged<CreateWebhook>,
     ) -> Result<Created<WebhookWithSecret>, Problem> {
         let new = NewEndpoint::from(body.0);
-        self.core.vet_new(&new, auth.principal.tenant_kind).await?;
+        self.core.vet(&new.url, &new.faults, auth.principal.tenant_kind).await?;
         let (service, held) = (self.core.service.clone(), auth.principal.grants);
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
@@ -108,7 +108,7 @@ impl WebhooksApi {
         auth: Allowed<WebhooksWrite>,
         query: Filter<WebhookTargetQuery>,
         if_match: IfMatch,
-        body: Body<UpdateWebhook>,
+        body: Judged<UpdateWebhook>,
     ) -> Result<Changed<Webhook>, Problem> {
         let id = target(query.0.id, body.0.id)?;
         record::update(&self.core, &auth, id, if_match, body.0).await

@@ -11,7 +11,7 @@ use tenantd_base::{
 };
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter},
+    input::{Filter, Judged},
     need::{Allowed, WebhooksRead, WebhooksWrite},
     page::{PageQuery, PageRequest},
     problem::{FieldError, Place, Problem},
@@ -162,7 +162,7 @@ impl DeliveriesApi {
         auth: Allowed<WebhooksWrite>,
         id: Path<WebhookId>,
         idempotency_key: IdempotencyKey,
-        body: Body<ReplayWebhook>,
+        body: Judged<ReplayWebhook>,
     ) -> Result<Accepted<WebhookReplay>, Problem> {
         check_range(&body.0)?;
         let (endpoint, new) = ((auth.principal.tenant_id, id.0), NewReplay::from(body.0));

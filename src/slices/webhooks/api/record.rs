@@ -6,7 +6,7 @@ use poem_openapi::{Object, OpenApi, param::Path};
 
 use tenantd_base::id::WebhookId;
 use tenantd_http::{
-    input::{Body, target},
+    input::{Judged, target},
     need::{Allowed, WebhooksRead, WebhooksWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -74,7 +74,7 @@ impl WebhookApi {
         auth: Allowed<WebhooksWrite>,
         id: Path<WebhookId>,
         if_match: IfMatch,
-        body: Body<UpdateWebhook>,
+        body: Judged<UpdateWebhook>,
     ) -> Result<Changed<Webhook>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         update(&self.core, &auth, id, if_match, body.0).await
@@ -102,8 +102,8 @@ pub(super) async fn update(
     body: UpdateWebhook,
 ) -> Result<Changed<Webhook>, Problem> {
     let change = EndpointChange::from(body);
-    if let Some(url) = change.url.as_ref().filter(|_| change.faults.is_empty()) {
-        core.vet(url, auth.principal.tenant_kind).await?;
+    if let Some(url) = &change.url {
+        core.vet(url, &change.faults, auth.principal.tenant_kind).await?;
     }
     let missed = match change.status {
         Some(WantedStatus::Active) => core.missed((auth.principal.tenant_id, id)).await?,

@@ -18,7 +18,7 @@ use tenantd_base::{
 };
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody},
+    input::{Body, Filter, Judged, OptionalBody},
     need::{Allowed, WorkflowsRead, WorkflowsSteer, WorkflowsTrigger},
     page::PageRequest,
     precondition::{IfMatch, IfNoneMatch},
@@ -186,7 +186,7 @@ impl TriggerApi {
         auth: Allowed<WorkflowsSteer>,
         query: Filter<WorkflowTarget>,
         if_match: IfMatch,
-        body: Body<UpdateWorkflow>,
+        body: Judged<UpdateWorkflow>,
     ) -> Result<Changed<WorkflowOrRun>, Problem> {
         let caller = Caller::from(&auth);
         let UpdateWorkflow { id, run_id, action, comment, step, patch } = body.0;

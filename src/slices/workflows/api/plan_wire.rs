@@ -110,9 +110,9 @@ impl From<Vec<Fault>> for WorkflowValidation {
         let error = |fault: Fault| WorkflowFault {
             pointer: fault.place.to_string(),
             code: fault.code,
-            message: fault.message,
+            message: fault.message.into(),
             allowed: (!fault.allowed.is_empty()).then_some(fault.allowed.into()),
-            suggestion: fault.suggestion,
+            suggestion: fault.suggestion.map(Into::into),
         };
         let total_errors = (faults.len() > MAX_ERRORS).then_some(faults.len() as u64);
         Self { valid: faults.is_empty(), errors: faults.into_iter().take(MAX_ERRORS).map(error).collect(), total_errors }

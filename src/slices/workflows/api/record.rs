@@ -14,7 +14,7 @@ use tenantd_base::{
 };
 use tenantd_http::{
     context::RequestContext,
-    input::{Body, Filter},
+    input::{Body, Filter, Judged},
     need::{Allowed, Need, WorkflowsDecide, WorkflowsRead, WorkflowsRun, WorkflowsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -129,7 +129,7 @@ impl WorkflowApi {
         auth: Allowed<WorkflowsWrite>,
         id: Path<WorkflowId>,
         if_match: IfMatch,
-        body: Body<WorkflowPatch>,
+        body: Judged<WorkflowPatch>,
     ) -> Result<Changed<Workflow>, Problem> {
         let workflow = change(&self.core, &(&auth).into(), id.0, if_match.into(), body.0.into_json()).await?;
         Ok(Changed::new(&workflow, workflow.version))
