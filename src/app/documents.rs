@@ -1,6 +1,6 @@
 //! The APIs that the two edges serve, and their published documents.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use poem::{EndpointExt, IntoEndpoint, Response, endpoint::BoxEndpoint};
 use poem_openapi::{OpenApi, OpenApiService};
@@ -58,13 +58,27 @@ const PAGES: About = About {
 /// What an edge serves, and the documents that its operations are in.
 pub(super) struct Service {
     pub(super) api: BoxEndpoint<'static, Response>,
+    pub(super) documents: &'static Documents,
+}
+
+/// Follow from the code alone, so that all servers of a process share them.
+pub(super) struct Documents {
     /// Of the API that the pages are about.
-    pub(super) document: Document,
+    pub(super) api: Document,
     /// Of the way in for agents and imports.
     pub(super) ingest: Document,
     /// Of the pages for people who sign in.
     pub(super) pages: Document,
 }
+
+impl Documents {
+    fn new(slices: &Slices, api: Result<Document, String>) -> Result<Self, String> {
+        Ok(Self { api: api?, ingest: document(slices.ingest.api(), INGEST)?, pages: document(slices.sso.pages(), PAGES)? })
+    }
+}
+
+static PUBLIC_DOCUMENTS: OnceLock<Result<Documents, String>> = OnceLock::new();
+static ADMIN_DOCUMENTS: OnceLock<Result<Documents, String>> = OnceLock::new();
 
 fn endpoint(api: impl OpenApi + 'static) -> BoxEndpoint<'static, Response> {
     OpenApiService::new(api, "", "").into_endpoint().map_to_response().boxed()
@@ -89,22 +103,17 @@ fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Doc
 }
 
 pub(super) fn public_service(slices: &Slices) -> Result<Service, String> {
-    Ok(Service {
-        api: endpoint((public_api(slices), slices.ingest.api(), slices.sso.pages())),
-        document: document_with_events(public_api(slices), PUBLIC)?,
-        ingest: document(slices.ingest.api(), INGEST)?,
-        pages: document(slices.sso.pages(), PAGES)?,
-    })
+    let api = endpoint((public_api(slices), slices.ingest.api(), slices.sso.pages()));
+    let documents = PUBLIC_DOCUMENTS.get_or_init(|| Documents::new(slices, document_with_events(public_api(slices), PUBLIC)));
+    Ok(Service { api, documents: documents.as_ref()? })
 }
 
 /// The admin socket serves the public API too, so that one client can do everything.
 pub(super) fn admin_service(slices: &Slices) -> Result<Service, String> {
-    Ok(Service {
-        api: endpoint((public_api(slices), admin_api(slices), slices.ingest.api(), slices.sso.pages())),
-        document: document_with_events((public_api(slices), admin_api(slices)), INTERNAL)?,
-        ingest: document(slices.ingest.api(), INGEST)?,
-        pages: document(slices.sso.pages(), PAGES)?,
-    })
+    let api = endpoint((public_api(slices), admin_api(slices), slices.ingest.api(), slices.sso.pages()));
+    let document = || document_with_events((public_api(slices), admin_api(slices)), INTERNAL);
+    let documents = ADMIN_DOCUMENTS.get_or_init(|| Documents::new(slices, document()));
+    Ok(Service { api, documents: documents.as_ref()? })
 }
 
 fn public_api(slices: &Slices) -> impl OpenApi + use<> {
@@ -179,15 +188,16 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices) -> T) -> Result<T, St
 
 /// The published document.
 pub fn public_document(config: &Config) -> Result<Value, String> {
-    describe(config, |slices| document_with_events(public_api(slices), PUBLIC))?.map(|document| document.published)
+    describe(config, |slices| document_with_events(public_api(slices), PUBLIC))?
+        .map(|document| Arc::unwrap_or_clone(document.published))
 }
 
 /// The document of what only the admin socket serves.
 pub fn internal_document(config: &Config) -> Result<Value, String> {
-    describe(config, |slices| document(admin_api(slices), INTERNAL))?.map(|document| document.published)
+    describe(config, |slices| document(admin_api(slices), INTERNAL))?.map(|document| Arc::unwrap_or_clone(document.published))
 }
 
 /// The document of the way in for agents and imports.
 pub fn ingest_document(config: &Config) -> Result<Value, String> {
-    describe(config, |slices| document(slices.ingest.api(), INGEST))?.map(|document| document.published)
+    describe(config, |slices| document(slices.ingest.api(), INGEST))?.map(|document| Arc::unwrap_or_clone(document.published))
 }

@@ -35,11 +35,10 @@ pub(super) struct Parts<'a> {
 
 impl Parts<'_> {
     pub(super) fn edge(&self, service: documents::Service, local_operator: Option<Arc<Principal>>) -> Result<Arc<Edge>, String> {
-        let documents::Service { api, document, ingest, pages } = service;
-        let operations = Operations::compile(&[&document, &ingest, &pages])?;
-        let document = Arc::new(document.published);
+        let documents::Service { api, documents } = service;
+        let operations = Operations::compile(&[&documents.api, &documents.ingest, &documents.pages])?;
         let Slices { platform, auth, analytics, backups, audit, transfer, upkeep, .. } = self.slices;
-        platform.set_document(document.clone());
+        platform.set_document(documents.api.published.clone());
         let metrics_token = match &self.config.telemetry.metrics_token_file {
             Some(path) => {
                 let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -52,8 +51,8 @@ impl Parts<'_> {
         let health = self.health.clone();
         let pages = upkeep.pages(&health).into_iter().chain([analytics.page()]).collect();
         let pages = Pages::new(PageSources {
-            document,
-            internal_document: ingest.published,
+            document: documents.api.published.clone(),
+            internal_document: documents.ingest.published.clone(),
             kinds: event_kinds(),
             rates: self.rates.clone(),
             store: self.store.clone(),

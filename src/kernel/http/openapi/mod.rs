@@ -8,7 +8,7 @@ mod example;
 mod normalize;
 mod responses;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use poem_openapi::{registry::Registry, types::Type};
 use serde_json::{Map, Value, json};
@@ -38,7 +38,7 @@ pub struct About {
 /// A document, and what its operations say to the edge alone, by their ids.
 #[derive(Debug)]
 pub struct Document {
-    pub published: Value,
+    pub published: Arc<Value>,
     pub marks: BTreeMap<String, Marks>,
 }
 
@@ -113,7 +113,7 @@ pub fn publish(draft: &str, about: About, more: More) -> Result<Document, String
     if let Some(published) = published.as_object_mut().filter(|_| webhooks.as_object().is_some_and(|known| !known.is_empty())) {
         published.insert("webhooks".to_owned(), webhooks);
     }
-    Ok(Document { published, marks })
+    Ok(Document { published: Arc::new(published), marks })
 }
 
 /// An example of one of the document's schemas.

@@ -7,7 +7,10 @@ mod keys;
 mod layout;
 mod reference;
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    net::IpAddr,
+    sync::{Arc, OnceLock},
+};
 
 use http::{Method, StatusCode, header};
 use poem::{Request, Response};
@@ -60,7 +63,7 @@ pub enum Readers {
 pub struct PageSources {
     pub document: Arc<Value>,
     /// Of what is served beside the public API, for agents and imports.
-    pub internal_document: Value,
+    pub internal_document: Arc<Value>,
     pub kinds: Kinds,
     pub rates: Arc<RateLimits>,
     pub store: Store,
@@ -76,9 +79,10 @@ pub struct PageSources {
 
 pub struct Pages {
     sources: PageSources,
-    document: PublishedDocument,
-    internal_document: PublishedDocument,
-    reference: String,
+    // Made when they are first asked for.
+    document: OnceLock<PublishedDocument>,
+    internal_document: OnceLock<PublishedDocument>,
+    reference: OnceLock<String>,
 }
 
 impl std::fmt::Debug for Pages {
@@ -120,6 +124,10 @@ impl PublishedDocument {
     }
 }
 
+fn published<'a>(kept: &'a OnceLock<PublishedDocument>, document: &Value) -> &'a PublishedDocument {
+    kept.get_or_init(|| PublishedDocument::new(document))
+}
+
 const DOCUMENT_PATH: &str = "/api/openapi.json";
 const INTERNAL_DOCUMENT_PATH: &str = "/internal/openapi.json";
 const PATHS: [&str; 10] = [
@@ -149,10 +157,7 @@ const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 impl Pages {
     pub fn new(sources: PageSources) -> Self {
-        let document = PublishedDocument::new(&sources.document);
-        let internal_document = PublishedDocument::new(&sources.internal_document);
-        let reference = reference::render(&sources.document);
-        Self { sources, document, internal_document, reference }
+        Self { sources, document: OnceLock::new(), internal_document: OnceLock::new(), reference: OnceLock::new() }
     }
 
     fn page(&self, path: &str) -> Option<&dyn Page> {
@@ -189,11 +194,11 @@ impl Pages {
         }
         match path {
             "/" => Ok(redirect("/documentation/")),
-            DOCUMENT_PATH => Ok(self.document.answer(request)),
-            INTERNAL_DOCUMENT_PATH => Ok(self.internal_document.answer(request)),
+            DOCUMENT_PATH => Ok(published(&self.document, &self.sources.document).answer(request)),
+            INTERNAL_DOCUMENT_PATH => Ok(published(&self.internal_document, &self.sources.internal_document).answer(request)),
             "/api/rate-limits/" => Ok(self.rate_limits(as_json)),
             "/documentation/" if as_json => Ok(self.contents()),
-            "/documentation/" => Ok(html(self.reference.clone())),
+            "/documentation/" => Ok(html(self.reference.get_or_init(|| reference::render(&self.sources.document)).clone())),
             "/documentation/errors/" => Ok(errors(as_json)),
             "/documentation/events/" => Ok(self.events(as_json)),
             "/documentation/scopes/" => Ok(scopes(as_json)),
