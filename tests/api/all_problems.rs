@@ -74,6 +74,23 @@ async fn a_change_is_judged_by_its_schema_and_by_its_use_case() {
 }
 
 #[tokio::test]
+async fn nothing_is_said_that_depends_on_a_wrong_field() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["*"]).await;
+        let organization = acme.organization("Acme").await;
+        let user = json!({"name": "Ada", "kind": "robot", "organization_id": organization});
+        expect(&key, ("POST", "/api/admin/users"), user, &[("/kind", "not_allowed")]).await;
+        let ticket = json!({"subject": "A", "contact_email": 5});
+        expect(&key, ("POST", "/api/psa/tickets"), ticket, &[("/contact_email", "wrong_type")]).await;
+        key.post("/api/psa/tickets").json(json!({"subject": "A", "organization_id": organization})).send().await.ok(201);
+        let patch = json!({"status": "done", "resolution": {"summary": "Fixed"}, "merged_into": "T-1"});
+        expect(&key, ("PATCH", "/api/psa/tickets/T-1"), patch, &[("/status", "not_allowed")]).await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_request_that_is_refused_stores_nothing() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;

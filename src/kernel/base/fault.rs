@@ -29,8 +29,8 @@ pub struct Fault {
     pub allowed: Box<[String]>,
     /// The closest valid value.
     pub suggestion: Option<Box<str>>,
-    /// Of a missing member: others that could be there instead.
-    pub instead: &'static [&'static str],
+    /// Other members that decide whether this is a fault. They are beside the one at `place`.
+    pub depends_on: &'static [&'static str],
 }
 
 impl Fault {
@@ -50,7 +50,7 @@ impl Fault {
             message: message.into().into(),
             allowed: Box::default(),
             suggestion: None,
-            instead: &[],
+            depends_on: &[],
         }
     }
 
@@ -66,10 +66,10 @@ impl Fault {
         self
     }
 
-    /// Names other members that could be there instead of the missing one.
+    /// Names other members that decide whether this is a fault.
     #[must_use]
-    pub fn or_instead(mut self, members: &'static [&'static str]) -> Self {
-        self.instead = members;
+    pub fn depending_on(mut self, members: &'static [&'static str]) -> Self {
+        self.depends_on = members;
         self
     }
 

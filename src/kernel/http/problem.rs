@@ -105,9 +105,9 @@ pub struct FieldError {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
     pub suggestion: Option<String>,
-    /// Of a missing member: others that could be there instead.
+    /// Other members that decide whether this is an error. They are beside the one at `place`.
     #[serde(skip)]
-    pub instead: &'static [&'static str],
+    pub depends_on: &'static [&'static str],
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -122,7 +122,7 @@ pub enum Place {
 
 impl FieldError {
     pub fn new(place: Place, code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { place, code: code.into(), message: message.into(), allowed: Vec::new(), suggestion: None, instead: &[] }
+        Self { place, code: code.into(), message: message.into(), allowed: Vec::new(), suggestion: None, depends_on: &[] }
     }
 
     pub fn pointer(pointer: impl Into<String>, code: &str, message: impl Into<String>) -> Self {
@@ -156,13 +156,13 @@ impl FieldError {
 
 impl From<Fault> for FieldError {
     fn from(fault: Fault) -> Self {
-        let Fault { place, code, message, allowed, suggestion, instead } = fault;
+        let Fault { place, code, message, allowed, suggestion, depends_on } = fault;
         let place = match place {
             fault::Place::Pointer(pointer) => Place::Pointer(pointer),
             fault::Place::Parameter(name) => Place::Parameter(name),
         };
         let (message, suggestion) = (message.into(), suggestion.map(Into::into));
-        Self { place, code, message, allowed: allowed.into(), suggestion, instead }
+        Self { place, code, message, allowed: allowed.into(), suggestion, depends_on }
     }
 }
 

@@ -56,14 +56,14 @@ impl Refusal {
     }
 }
 
-/// Whether the error is about a member, or about one that could be missing because that member is there.
+/// Whether the error is about the member, or depends on it.
 fn is_about(error: &FieldError, member: &str) -> bool {
     let Place::Pointer(pointer) = &error.place else { return false };
-    let instead = || {
+    let depends = || {
         let record = pointer.rsplit_once('/').map_or("", |(record, _)| record);
-        member.strip_prefix(record).and_then(|name| name.strip_prefix('/')).is_some_and(|name| error.instead.contains(&name))
+        member.strip_prefix(record).and_then(|name| name.strip_prefix('/')).is_some_and(|name| error.depends_on.contains(&name))
     };
-    pointer.strip_prefix(member).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) || instead()
+    pointer.strip_prefix(member).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) || depends()
 }
 
 impl BodySchema {
@@ -174,7 +174,7 @@ mod tests {
         let mut more = pointers.map(|pointer| FieldError::pointer(pointer, "unknown", "unknown")).to_vec();
         more.push(FieldError::parameter("dry_run", "unknown", "unknown"));
         assert_eq!(places(remainder(&given).unwrap().1, more), ["/owner", "/tags", "/name", "/owners", "dry_run"]);
-        let missing = |instead| FieldError { instead, ..FieldError::pointer("/site", "required", "required") };
+        let missing = |depends_on| FieldError { depends_on, ..FieldError::pointer("/site", "required", "required") };
         assert_eq!(places(remainder(&given).unwrap().1, vec![missing(&["tags"])]), ["/owner", "/tags"]);
         assert_eq!(places(remainder(&given).unwrap().1, vec![missing(&["name"])]), ["/owner", "/tags", "/site"]);
     }

@@ -20,7 +20,7 @@ pub(super) use wire::RefusedSignIn;
 use poem_openapi::Tags;
 use serde_json::{Value, json};
 
-use tenantd_base::secrets::PasswordError;
+use tenantd_base::{fault::Fault, secrets::PasswordError};
 use tenantd_http::problem::{Code, FieldError, Problem};
 
 use super::error::{AuthError, TenantChoice};
@@ -29,6 +29,11 @@ use super::error::{AuthError, TenantChoice};
 enum Area {
     /// People: staff who sign in, and contacts at organizations.
     Users,
+}
+
+/// A field that is wrong for this kind of user.
+fn for_kind(field: &str, code: &str, message: &str) -> Problem {
+    Problem::from(vec![Fault::new(format!("/{field}"), code, message).depending_on(&["kind"])])
 }
 
 impl From<AuthError> for Problem {
@@ -41,10 +46,8 @@ impl From<AuthError> for Problem {
                     .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"")
             }
             AuthError::NotStaff => Self::new(Code::InvalidTransition, "Only staff sign in; a contact has no password."),
-            AuthError::Required(field, whom) => {
-                invalid(&format!("/{field}"), "required", &format!("{field} is required for {whom}"))
-            }
-            AuthError::NotFor(field, whom) => invalid(&format!("/{field}"), "not_allowed", &format!("{field} is not for {whom}")),
+            AuthError::Required(field, whom) => for_kind(field, "required", &format!("{field} is required for {whom}")),
+            AuthError::NotFor(field, whom) => for_kind(field, "not_allowed", &format!("{field} is not for {whom}")),
             AuthError::Lacking(lacking) => lacking.into(),
             AuthError::BadPassword(message) => invalid("/password", "wrong_form", message),
             AuthError::Refused => Self::new(Code::InvalidCredentials, "E-mail address or password is wrong.")

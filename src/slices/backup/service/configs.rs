@@ -216,7 +216,7 @@ fn locks(tx: &impl store::Read, tenant: TenantId, scope: Scope, own: &OwnConfig)
     let fault = |(place, policy): &(Scope, Policy)| {
         let message = policy.lock_conflict()?;
         let message = if *place == scope { message } else { format!("{place} {message}") };
-        Some(Fault::new(pointer, "shorter_than_lock", message))
+        Some(Fault::new(pointer, "shorter_than_lock", message).depending_on(&["retention", "targets"]))
     };
     // One is enough to see what is wrong; a tenant can have thousands.
     Ok(policies.iter().find_map(fault).into_iter().collect())

@@ -232,7 +232,8 @@ fn apply_status(
     apply_resolution(act, ticket, from, change, faults);
     match change.merged_into {
         Some(_) if ticket.status != Status::Merged || from == Status::Merged => {
-            faults.push(Fault::new("/merged_into", "not_merged", "give merged_into together with the status merged"));
+            let message = "give merged_into together with the status merged";
+            faults.push(Fault::new("/merged_into", "not_merged", message).depending_on(&["status"]));
         }
         Some(target) => ticket.merged_into = find_merge_target(tx, act, ticket.number, target, faults)?,
         None if ticket.status == Status::Merged && from != Status::Merged => {
@@ -247,7 +248,8 @@ fn apply_resolution(act: &Act, ticket: &mut Ticket, from: Status, change: &Ticke
     let given = change.resolution_code.is_some() || change.resolution_summary.is_some();
     let resolved = matches!(ticket.status, Status::Resolved | Status::Closed);
     if given && !resolved {
-        faults.push(Fault::new("/resolution", "not_resolved", "only a resolved ticket has a resolution"));
+        let message = "only a resolved ticket has a resolution";
+        faults.push(Fault::new("/resolution", "not_resolved", message).depending_on(&["status"]));
         return;
     }
     let resolving = ticket.status == Status::Resolved && from != Status::Resolved;

@@ -170,7 +170,7 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
     let is_lost = names_owner && contact.is_none() && owners.devices.iter().all(Option::is_none);
     if organization_id.is_none() && new.organization_id.is_none() && !is_lost {
         let message = "organization_id is required, unless a device or a contact leads to the organization";
-        faults.push(Fault::new("/organization_id", "required", message).or_instead(&LEAD_TO_ORGANIZATION));
+        faults.push(Fault::new("/organization_id", "required", message).depending_on(&LEAD_TO_ORGANIZATION));
     }
     match organization_id {
         Some(organization_id) if faults.is_empty() => {

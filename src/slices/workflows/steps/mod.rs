@@ -82,12 +82,12 @@ pub(super) fn faults(schema: &BodySchema, value: &Value) -> Vec<Fault> {
 }
 
 fn fault(error: FieldError, value: &Value) -> Option<Fault> {
-    let FieldError { place: Place::Pointer(pointer), code, message, allowed, suggestion, instead } = error else { return None };
+    let FieldError { place: Place::Pointer(pointer), code, message, allowed, suggestion, depends_on } = error else { return None };
     let at = value.pointer(&pointer).and_then(Value::as_str);
     if at.is_some_and(is_template) {
         return None;
     }
     let place = fault::Place::Pointer(pointer);
     let (message, suggestion) = (message.into(), suggestion.map(Into::into));
-    Some(Fault { place, code, message, allowed: allowed.into(), suggestion, instead })
+    Some(Fault { place, code, message, allowed: allowed.into(), suggestion, depends_on })
 }
