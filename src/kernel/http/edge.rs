@@ -275,11 +275,12 @@ impl Edge {
             request.extensions_mut().insert(self.parts.idempotency.clone());
             tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| failures::late(changes))?
         };
+        // Whoever was let in may finish, also when the disk has filled up since.
+        let work = within_reserve(work);
         if let Some(refusal) = refusal {
             return Err(refusal.join(rehearse(work).await).into());
         }
-        // Whoever was let in may finish, also when the disk has filled up since.
-        let response = within_reserve(work).await?;
+        let response = work.await?;
         if let Some(again) = again {
             if !changes && (wait > 0 || begin.elapsed() > AT_ONCE) {
                 again.check()?;
