@@ -1,5 +1,5 @@
-//! Figures of a year by day, over the demo's year; and what counting requests costs: two servers, one of which counts, take turns under the
-//! same load in one run.
+//! Analytics: daily metrics of a year of the demo, and the cost of counting requests. For the cost, a server that counts and one
+//! that does not take turns under the same load.
 
 use crate::{
     Plan,
@@ -33,20 +33,20 @@ fn questions(plan: Plan, report: &mut Report) {
         let request = Request::get(&format!("{YEAR}{query}"), Some(&key));
         let measured = load::run(server.address, server.process_id(), 1, &request, plan.span);
         let millis = |span: std::time::Duration| span.as_secs_f64() * 1000.0;
-        report.figure(&format!("{name}, p50"), "ms", &[millis(measured.p50)], Target::None);
-        report.figure(&format!("{name}, p99 of {}", measured.count), "ms", &[millis(measured.p99)], Target::AtMost(30.0));
+        report.measurement(&format!("{name}, p50"), "ms", &[millis(measured.p50)], Target::None);
+        report.measurement(&format!("{name}, p99 of {}", measured.count), "ms", &[millis(measured.p99)], Target::AtMost(30.0));
     }
     server.stop();
 }
 
-/// The share of throughput that is left with counting.
+/// The throughput with counting, relative to the throughput without.
 fn counting(plan: Plan, report: &mut Report) {
     let directory = || tempfile::Builder::new().prefix("tenantd-bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let (with, without) = (directory(), directory());
     let counts = Server::start_tenantd_with(with.path(), "0", &[("TENANTD_ANALYTICS__COUNT_REQUESTS", "true")]);
     let silent = Server::start_tenantd_with(without.path(), "0", &[("TENANTD_ANALYTICS__COUNT_REQUESTS", "false")]);
     let mut rounds = Vec::new();
-    // The difference is small: more rounds than usual, each in both orders.
+    // The difference is small, so there are more rounds than usual, each in both orders.
     for round in 0..plan.rounds * 2 {
         let run = |server: &Server| {
             let request = Request::get("/api/auth/session", Some(&server.text("api_key")));

@@ -1,5 +1,5 @@
-//! The report on customers over 1,000 organizations with 100,000 devices and 5,000,000 jobs of one tenant, all sent as agents send them. Held
-//! against nothing but its target. `--quick` has a hundredth of it.
+//! The customer report over 1,000 organizations with 100,000 devices and 5,000,000 jobs of one tenant, sent as agents send them. It
+//! is compared only with its target. `--quick` uses a hundredth of the data.
 
 use std::{net::SocketAddr, time::Instant};
 
@@ -12,13 +12,13 @@ use crate::{
     report::{Report, Target},
 };
 
-/// Lines that are sent in one request.
+/// The number of lines per request.
 const BULK: usize = 10_000;
 const REPORT: &str = "/api/backup/customer-aggregate";
 const INGEST: &str = "/internal/ingest?answer=errors";
 const LINES: &str = "application/x-ndjson";
 const HOUR: i64 = 3_600_000;
-/// Time between two jobs of a device: fifty of them go back 25 days.
+/// The time between two jobs of a device. Fifty jobs cover 25 days.
 const EVERY: i64 = 12 * HOUR;
 
 struct Estate {
@@ -66,10 +66,10 @@ pub fn measure(plan: Plan) {
         let request = Request::get(&format!("{REPORT}{query}"), Some(&key));
         let measured = load::run(server.address, server.process_id(), 1, &request, plan.span);
         let millis = |span: std::time::Duration| span.as_secs_f64() * 1000.0;
-        report.figure(&format!("{name}, p50"), "ms", &[millis(measured.p50)], Target::None);
-        report.figure(&format!("{name}, p99 of {}", measured.count), "ms", &[millis(measured.p99)], target);
+        report.measurement(&format!("{name}, p50"), "ms", &[millis(measured.p50)], Target::None);
+        report.measurement(&format!("{name}, p99 of {}", measured.count), "ms", &[millis(measured.p99)], target);
     }
-    report.figure("memory, the most", "MiB", &[server.peak_mebibytes()], Target::None);
+    report.measurement("peak memory", "MiB", &[server.peak_mebibytes()], Target::None);
     server.stop();
     println!("\n{}", report.render());
 }
@@ -92,7 +92,7 @@ fn device(number: usize, organizations: usize) -> Value {
     })
 }
 
-/// One in forty fails; one device in fifty has no success at all.
+/// One of forty jobs fails. One of fifty devices has no successful job.
 fn job(number: usize, round: usize, started_at: i64) -> Value {
     let at = |millis: i64| jiff::Timestamp::from_millisecond(millis).unwrap().to_string();
     let started_at = started_at + i64::try_from(number % 600).unwrap() * 1_000;

@@ -1,5 +1,5 @@
-//! The ceilings: what poem-openapi and redb do by themselves, without anything of ours around them. Each runs as a process of its
-//! own, as the real server does, with the same allocator.
+//! The ceilings: poem-openapi and redb alone, without tenantd. Each runs in a separate process with the same allocator as the real
+//! server.
 
 use std::{
     path::Path,
@@ -40,7 +40,7 @@ struct CreatedBy {
     name: String,
 }
 
-/// The fields of an API key as the real server sends it.
+/// The fields of an API key of the real server.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 struct ApiKey {
@@ -91,15 +91,15 @@ impl Api {
 
     #[oai(path = "/", method = "get")]
     async fn list(&self) -> Json<List> {
-        // As long as the cursor of the real server.
+        // The same length as a cursor of the real server.
         let next_cursor = Some("c".repeat(32));
         let page = Page { limit: u32::try_from(LIST_LENGTH).unwrap(), next_cursor };
         Json(List { data: vec![self.sample.clone(); LIST_LENGTH], page })
     }
 }
 
-/// A ticket and a page of them, as the real server has sent them. What poem-openapi makes of an object on its way to the text is such a
-/// tree of values, so a copy of one stands for that.
+/// A ticket and a page of tickets of the real server. poem-openapi converts an object to such a tree of values before it writes the
+/// text, so the handlers copy a tree.
 struct Tickets {
     one: Value,
     page: Value,
@@ -119,14 +119,14 @@ impl Tickets {
     }
 }
 
-/// Serves the sample, which is an API key as the real server has sent it, until the process is ended.
+/// Serves the sample, an API key of the real server, until the process ends.
 pub fn serve(sample: &str) {
     let sample: Value = serde_json::from_str(sample).unwrap();
     let sample = ApiKey::parse_from_json(Some(sample)).unwrap_or_else(|error| panic!("{}", error.into_message()));
     serve_api(Api { sample });
 }
 
-/// Serves a ticket and a page until the process is ended.
+/// Serves a ticket and a page until the process ends.
 pub fn serve_tickets(samples: &str) {
     let [one, page]: [Value; 2] = serde_json::from_str(samples).unwrap();
     serve_api(Tickets { one, page });
@@ -143,7 +143,7 @@ fn serve_api(api: impl OpenApi + 'static) {
     });
 }
 
-/// Commits one small record after the other to a new file and prints how that went.
+/// Commits small records one after another to a new file, and prints the measurement.
 pub fn commit(directory: &Path, span: Duration, two_phase: bool) {
     const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
     const CACHE_BYTES: usize = 128 << 20;

@@ -1,5 +1,5 @@
-//! The ceiling of webhook delivery: a loop that signs a body, posts it, and has one record of it committed together with those of the
-//! other senders, with nothing around it. A process of its own, as the real server is.
+//! The ceiling of webhook delivery: a loop that signs a body, posts it, and commits one record together with the records of other
+//! senders. It runs in a separate process like the real server.
 
 use std::{
     net::SocketAddr,
@@ -19,14 +19,14 @@ use crate::load::{self, Measured};
 
 pub const DELIVER: &str = "--bare-deliveries";
 const SENDERS: usize = 32;
-/// As long as the event of a created ticket.
+/// The length of the event of a created ticket.
 const BODY_BYTES: usize = 1500;
 const RECORD_BYTES: usize = 150;
 
-/// Someone who waits until a record is on the disk.
+/// A sender that waits until its record is on disk.
 type Waiting = oneshot::Sender<()>;
 
-/// Delivers to the receiver for as long as `span` says and prints how that went.
+/// Delivers to the receiver for the duration of `span`, and prints the measurement.
 pub fn deliver(receiver: SocketAddr, directory: &Path, span: Duration) {
     let path = directory.join("deliveries.redb");
     let (sender, records) = mpsc::sync_channel::<Waiting>(SENDERS);
@@ -63,15 +63,15 @@ async fn send(receiver: SocketAddr, records: mpsc::SyncSender<Waiting>, end: Ins
         mac.update(body.as_bytes());
         let signature = BASE64.encode(&mac.finalize().into_bytes());
         connection.exchange(&mut load::Request::delivery(&signature, &body)).await;
-        let (told, committed) = oneshot::channel();
-        records.send(told).unwrap();
+        let (notify, committed) = oneshot::channel();
+        records.send(notify).unwrap();
         committed.await.unwrap();
         latencies.push(started.elapsed());
     }
     latencies
 }
 
-/// Commits what there is, again and again.
+/// Commits the waiting records in a loop.
 fn write(path: &Path, records: &mpsc::Receiver<Waiting>) {
     const RECORDS: TableDefinition<'_, u64, &[u8]> = TableDefinition::new("records");
     let database = Database::create(path).unwrap();

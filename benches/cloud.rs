@@ -1,4 +1,4 @@
-//! Clouds: lists and filters of a tenant with very many VMs over several providers, also while syncs change some of them.
+//! Clouds: lists and filters of a tenant with many VMs at several providers, also while syncs change some VMs.
 
 use std::time::Duration;
 
@@ -33,16 +33,16 @@ pub fn measure(plan: Plan) {
         ("region", "&region=sim-west".to_owned()),
         ("tag.role", "&tag.role=vpn".to_owned()),
         ("name", "&name=mail-4".to_owned()),
-        ("ip that nobody has", "&ip=192.0.2.1".to_owned()),
+        ("unused ip", "&ip=192.0.2.1".to_owned()),
         ("provider_id", format!("&provider_id={}", bench.first)),
         ("group_by=state and total", "&group_by=state&include_total=true".to_owned()),
     ];
     for (name, query) in &queries {
         let measured = bench.latency(query, plan);
         let p99 = measured.p99.as_secs_f64() * 1000.0;
-        report.figure(&format!("{name}, {total} VMs over {PROVIDERS} providers, p99"), "ms", &[p99], Target::AtMost(20.0));
+        report.measurement(&format!("{name}, {total} VMs over {PROVIDERS} providers, p99"), "ms", &[p99], Target::AtMost(20.0));
     }
-    report.figure("memory", "MiB", &[bench.server.resident_mebibytes()], Target::None);
+    report.measurement("memory", "MiB", &[bench.server.resident_mebibytes()], Target::None);
     bench.server.stop();
     println!("\n{}", report.render());
 }
@@ -62,7 +62,7 @@ impl Bench {
             let made: Value = serde_json::from_slice(&made).unwrap();
             made["id"].as_str().unwrap().clone_into(&mut bench.first);
         }
-        // The syncs have told of all of them, beside those that the evaluation has.
+        // The syncs have reported all VMs, in addition to those of the sample data.
         while bench.get("&limit=1&include_total=true&name=-")["page"]["total"].as_u64().unwrap() < (PROVIDERS * VMS_EACH) as u64 {
             std::thread::sleep(Duration::from_millis(100));
         }
@@ -74,7 +74,7 @@ impl Bench {
         serde_json::from_slice(&load::once(self.server.address, &request)).unwrap()
     }
 
-    /// The cursor behind the first half.
+    /// The cursor after the first half.
     fn cursor(&self) -> String {
         let mut cursor = String::new();
         for _ in 0..PROVIDERS * VMS_EACH / 400 {

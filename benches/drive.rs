@@ -1,7 +1,7 @@
-//! The load generator for any server, under orders: a line of JSON on standard input is one measurement, and a line on standard
-//! output its figures. `compare/` has it drive tenantd and peers with the same requests.
+//! Runs the load generator against any server. Each line of JSON on standard input requests one measurement, and each line on
+//! standard output has its results. `compare/` uses it for tenantd and other servers with the same requests.
 //!
-//! The receiver of webhooks is in the same process: both ends of a delivery are timed by one clock.
+//! The webhook receiver runs in the same process, so one clock times both ends of a delivery.
 
 use std::{
     io::BufRead,
@@ -24,7 +24,7 @@ pub const DRIVE: &str = "--drive";
 struct Order {
     address: SocketAddr,
     process_id: u32,
-    /// The bytes of the request as text, with `load::UNIQUE` where each needs a text of its own.
+    /// The request as text, with `load::UNIQUE` in place of a unique text.
     request: String,
     status: u16,
     clients: usize,
@@ -34,17 +34,17 @@ struct Order {
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Work {
-    /// So many requests, which nobody times.
+    /// A number of requests without measurement.
     Times(usize),
-    /// As many as go in the time.
+    /// As many requests as possible within the time.
     Rate { warm_up_ms: u64, measure_ms: u64 },
-    /// The same, and the deliveries that they cause.
+    /// The same, with the webhook deliveries that they cause.
     Deliveries { warm_up_ms: u64, measure_ms: u64 },
-    /// An even pace of one client, and the deliveries that it causes.
+    /// Requests of one client at a constant rate, with the webhook deliveries that they cause.
     CalmDeliveries { per_second: u32, measure_ms: u64 },
 }
 
-pub fn obey(receiver: &str) {
+pub fn run_orders(receiver: &str) {
     let receiver = Receiver::start_at(receiver);
     for line in std::io::stdin().lock().lines() {
         let order: Order = serde_json::from_str(&line.unwrap()).expect("an order");
@@ -60,24 +60,24 @@ fn follow(order: &Order, receiver: &Receiver) -> Value {
             load::repeat(order.address, order.clients, &request, count);
             json!({})
         }
-        Work::Rate { warm_up_ms, measure_ms } => told(&run(span(warm_up_ms, measure_ms))),
+        Work::Rate { warm_up_ms, measure_ms } => to_json(&run(span(warm_up_ms, measure_ms))),
         Work::Deliveries { warm_up_ms, measure_ms } => {
             let span = span(warm_up_ms, measure_ms);
             receiver.take();
             let begin = Instant::now() + span.warm_up;
             let created = run(span);
             let arrivals = receiver.settled();
-            let mut figures = told(&receiver::within(&arrivals, (begin, begin + span.measure)));
-            figures["created"] = json!(created.count);
-            figures["arrived"] = json!(arrivals.len());
-            figures
+            let mut result = to_json(&receiver::within(&arrivals, (begin, begin + span.measure)));
+            result["created"] = json!(created.count);
+            result["arrived"] = json!(arrivals.len());
+            result
         }
         Work::CalmDeliveries { per_second, measure_ms } => {
             let measure = Duration::from_millis(measure_ms);
             receiver.take();
             let begin = Instant::now();
             load::run_at_pace(order.address, &request, per_second, measure);
-            told(&receiver::within(&receiver.settled(), (begin, begin + measure)))
+            to_json(&receiver::within(&receiver.settled(), (begin, begin + measure)))
         }
     }
 }
@@ -86,7 +86,7 @@ fn span(warm_up_ms: u64, measure_ms: u64) -> Span {
     Span { warm_up: Duration::from_millis(warm_up_ms), measure: Duration::from_millis(measure_ms) }
 }
 
-fn told(measured: &Measured) -> Value {
+fn to_json(measured: &Measured) -> Value {
     let millis = |latency: Duration| latency.as_secs_f64() * 1000.0;
     json!({
         "per_second": measured.per_second,

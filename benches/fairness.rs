@@ -1,8 +1,9 @@
-//! Fairness: what one tenant that floods the server does to another. A quiet tenant writes, reads, gets webhooks and starts workflows at an
-//! even pace, first alone and then beside each flood. Rate limits are off, so the floods are as fast as their connections allow.
+//! Fairness: the effect of a tenant that floods the server on another tenant. A quiet tenant writes, reads, receives webhooks and
+//! starts workflows at a constant rate, first alone and then during each flood. Rate limits are off, so the floods are as fast as
+//! their connections.
 //!
-//! Each row holds a percentile beside the flood against the same one without it. The quiet tenant is never refused: an answer other than the
-//! expected one ends the bench.
+//! Each row compares a percentile during the flood with the same percentile without it. **Invariant:** the server never refuses the
+//! quiet tenant. An unexpected response ends the bench.
 
 use std::{
     io::{Read, Write},
@@ -27,22 +28,22 @@ use crate::{
 
 const TICKETS: &str = "/api/psa/tickets";
 const WORKFLOWS: &str = "/api/psa/workflows/trigger";
-/// Requests of the quiet tenant a second, of each kind.
+/// Requests of the quiet tenant per second, of each kind.
 const PACE: u32 = 25;
-/// Connections of a flood.
+/// The number of connections of a flood.
 const CONNECTIONS: usize = 4;
 const IMPORTED: usize = 500;
-/// Words in the description of a long ticket.
+/// The number of words in the description of a long ticket.
 const WORDS: usize = 4000;
 
-/// A tenant's credential, and an organization for its tickets.
+/// The credential of a tenant, and an organization for its tickets.
 struct Tenant {
     key: String,
     organization: String,
 }
 
-/// What the quiet tenant has seen.
-struct Seen {
+/// The measurements of the quiet tenant.
+struct Latencies {
     writes: Measured,
     reads: Measured,
     deliveries: Measured,
@@ -97,10 +98,10 @@ pub fn measure(plan: Plan) {
     println!("\n{}", report.render());
 }
 
-type Pick = fn(&Seen) -> &Measured;
+type Pick = fn(&Latencies) -> &Measured;
 
-/// Each percentile beside the flood and without it, with the most that it may grow by.
-fn rows(beside: &Seen, before: &Seen) -> Vec<(String, f64, Pair)> {
+/// Each percentile during the flood and without it, with the maximum ratio.
+fn rows(beside: &Latencies, before: &Latencies) -> Vec<(String, f64, Pair)> {
     let millis = |latency: Duration| latency.as_secs_f64() * 1000.0;
     let parts: [(&str, Pick); 4] = [
         ("write", |seen| &seen.writes),
@@ -118,7 +119,7 @@ fn rows(beside: &Seen, before: &Seen) -> Vec<(String, f64, Pair)> {
     parts.into_iter().flat_map(row).collect()
 }
 
-/// The API key of a new evaluation tenant, which may send to this machine.
+/// The API key of a new evaluation tenant, which can send to this host.
 fn evaluation_key(directory: &std::path::Path) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenantd"));
     command.args(["tenant", "create", "Noisy", "--evaluation", "--organizations", "5", "--devices", "1000", "--tickets", "3000"]);
@@ -162,8 +163,8 @@ impl Tenant {
         json!({"subject": "Flood", "description": words, "organization_id": self.organization}).to_string()
     }
 
-    /// Writes and reads at an even pace, and what comes of the writes.
-    fn watch(&self, address: SocketAddr, (hooks, steps): (&Receiver, &Receiver), span: Duration) -> Seen {
+    /// Measures writes and reads at a constant rate, and the effects of the writes.
+    fn watch(&self, address: SocketAddr, (hooks, steps): (&Receiver, &Receiver), span: Duration) -> Latencies {
         hooks.take();
         steps.take();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -171,7 +172,7 @@ impl Tenant {
         let (writes, reads) = runtime.block_on(async {
             tokio::join!(
                 paced(address, Request::create(TICKETS, &self.key, &self.ticket()), span),
-                paced(address, Request::get_anew(&format!("{TICKETS}?limit=20"), &self.key), span),
+                paced(address, Request::get_uncached(&format!("{TICKETS}?limit=20"), &self.key), span),
             )
         });
         let all = writes.count;
@@ -183,11 +184,11 @@ impl Tenant {
             assert!(arrivals.len() >= all, "{} of {all} came", arrivals.len());
             receiver::within(&arrivals, (begin, Instant::now()))
         };
-        Seen { deliveries: came(hooks), triggers: came(steps), writes, reads }
+        Latencies { deliveries: came(hooks), triggers: came(steps), writes, reads }
     }
 
     fn floods(&self, address: SocketAddr, hooks: &Receiver) -> Vec<FloodPlan> {
-        // The condition sorts thousands of words for each ticket, and is never met.
+        // The condition sorts thousands of words for each ticket and is never true.
         let condition = "{{ event.data.ticket.description | split(' ') | sort | length > 9000 }}";
         let costly = json!([{"type": "event", "event": "ticket.created", "condition": condition}]);
         self.workflow(address, "triggered", costly, json!([{"id": "a", "type": "set", "with": {"value": 1}}]));
@@ -224,7 +225,7 @@ impl Tenant {
     }
 }
 
-/// The latencies of a request that is sent at an even pace.
+/// The latencies of a request that is sent at a constant rate.
 async fn paced(address: SocketAddr, mut request: Request, span: Duration) -> Measured {
     let mut connection = Connection::open(address).await;
     let mut due = tokio::time::interval(Duration::from_secs(1) / PACE);
@@ -239,7 +240,7 @@ async fn paced(address: SocketAddr, mut request: Request, span: Duration) -> Mea
     Measured::new(latencies, span, Duration::ZERO)
 }
 
-/// Connections that send a request again and again, whatever the answer is.
+/// Connections that send a request in a loop and ignore the response.
 struct Flood {
     over: Arc<AtomicBool>,
     taken: Arc<AtomicUsize>,
@@ -258,9 +259,9 @@ impl Flood {
                 while !over.load(Ordering::Relaxed) {
                     answer.clear();
                     let mut connection = TcpStream::connect(address).expect("the server takes connections");
-                    // A refusal can close the connection before all of the request is sent.
-                    let told = connection.write_all(request.as_bytes()).and_then(|()| connection.read_to_end(&mut answer));
-                    let count = if told.is_ok() && answer.starts_with(b"HTTP/1.1 2") { &taken } else { &refused };
+                    // A refusal can close the connection before the whole request is sent.
+                    let sent = connection.write_all(request.as_bytes()).and_then(|()| connection.read_to_end(&mut answer));
+                    let count = if sent.is_ok() && answer.starts_with(b"HTTP/1.1 2") { &taken } else { &refused };
                     count.fetch_add(1, Ordering::Relaxed);
                 }
             })
@@ -269,7 +270,7 @@ impl Flood {
         Self { over, taken, refused, threads }
     }
 
-    /// How many answers came, and how many refusals.
+    /// The number of responses and of refusals.
     fn stop(self) -> (usize, usize) {
         self.over.store(true, Ordering::Relaxed);
         for thread in self.threads {

@@ -1,5 +1,5 @@
-//! Ingest: one stream of devices into an empty tenant, as an agent's first synchronisation sends it. What it takes is compared with
-//! nothing but its targets: lines a second, and the most memory that the server had.
+//! Ingest: one stream of devices into an empty tenant, like the first synchronization of an agent. The bench compares lines per
+//! second and peak memory only with their targets.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -16,7 +16,7 @@ use crate::{
 };
 
 const PATH: &str = "/internal/ingest";
-/// Lines that go into one chunk of the request.
+/// The number of lines per chunk of the request.
 const CHUNK_LINES: usize = 200;
 
 pub fn measure(plan: Plan) {
@@ -34,9 +34,9 @@ pub fn measure(plan: Plan) {
     let unchanged = 20_000.min(devices);
     assert_eq!(stream(server.address, &key, unchanged), 0, "what is sent again is unchanged");
     let mut report = Report::default();
-    report.figure("devices taken up in one stream", "/s", &[devices as f64 / seconds], Target::AtLeast(10_000.0));
-    report.figure("devices that were unchanged", "/s", &[unchanged as f64 / again.elapsed().as_secs_f64()], Target::None);
-    report.figure("memory, the most", "MiB", &[server.peak_mebibytes()], Target::AtMost(200.0));
+    report.measurement("devices imported in one stream", "/s", &[devices as f64 / seconds], Target::AtLeast(10_000.0));
+    report.measurement("unchanged devices", "/s", &[unchanged as f64 / again.elapsed().as_secs_f64()], Target::None);
+    report.measurement("peak memory", "MiB", &[server.peak_mebibytes()], Target::AtMost(200.0));
     report.note(format!("{devices} devices of {} bytes; {memory_before:.0} MiB before them.", line(0).len()));
     server.stop();
     println!("\n{}", report.render());
@@ -71,14 +71,14 @@ fn head(key: &str) -> String {
     )
 }
 
-/// Sends the lines as they are.
+/// Sends the lines unchanged.
 fn send(address: SocketAddr, key: &str, lines: &str, expected: u64) {
     let mut connection = TcpStream::connect(address).unwrap();
     write!(connection, "{}{:x}\r\n{lines}\r\n0\r\n\r\n", head(key), lines.len()).unwrap();
     assert_eq!(end_of(connection)["created"].as_u64(), Some(expected));
 }
 
-/// Streams devices from the first on: how many of them were new.
+/// Streams devices. Returns the number of new devices.
 fn stream(address: SocketAddr, key: &str, devices: usize) -> usize {
     let mut connection = TcpStream::connect(address).unwrap();
     let answer = connection.try_clone().unwrap();
@@ -99,7 +99,7 @@ fn stream(address: SocketAddr, key: &str, devices: usize) -> usize {
     usize::try_from(end["created"].as_u64().unwrap()).unwrap()
 }
 
-/// The last line of the answer.
+/// The last line of the response.
 fn end_of(connection: TcpStream) -> Value {
     let lines = BufReader::new(connection).lines().map(Result::unwrap);
     let ends: Vec<String> = lines.filter(|line| line.contains("_end") || line.contains("\"error\"")).collect();

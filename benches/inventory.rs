@@ -1,5 +1,5 @@
-//! The asset inventory over 100,000 devices of one tenant, each with two dozen packages: the whole of it as streams, pages behind
-//! selective filters, and counts. Held against nothing but its targets; memory is what an export adds to what the server had.
+//! The asset inventory over 100,000 devices of one tenant, each with two dozen packages: full exports, pages with selective
+//! filters, and counts. They are compared only with their targets. Memory is the growth during an export.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -19,7 +19,7 @@ use crate::{
 const DEVICES: usize = 100_000;
 const ORGANIZATIONS: usize = 200;
 const PACKAGES: usize = 24;
-/// Devices that are sent in one request.
+/// The number of devices per request.
 const BULK: usize = 2_000;
 const REPORT: &str = "/api/rmm/reports/asset-inventory";
 const INGEST: &str = "/internal/ingest?answer=errors";
@@ -33,7 +33,7 @@ pub fn measure(plan: Plan) {
     let started = Instant::now();
     fill(server.address, &key);
     let filled = started.elapsed().as_secs_f64();
-    // The changes that are still in memory go to the file, and the exports begin from there.
+    // Moves the changes from memory to the file before the exports.
     server.stop();
     let server = Server::start_tenantd(directory.path());
     let mut report = Report::default();
@@ -51,7 +51,7 @@ pub fn measure(plan: Plan) {
     for (name, query, target) in exports {
         let before = server.resident_mebibytes();
         let exported = export(server.address, &key, &query);
-        report.figure(name, "s", &[exported.seconds], target);
+        report.measurement(name, "s", &[exported.seconds], target);
         report.note(format!(
             "{name}: {} rows, {:.0} MB, {:.0} to {:.0} MiB resident, {:.0} at most so far.",
             exported.rows,
@@ -77,10 +77,10 @@ pub fn measure(plan: Plan) {
         let request = Request::get(&format!("{REPORT}?{query}"), Some(&key));
         let measured = load::run(server.address, server.process_id(), 1, &request, plan.span);
         let millis = |span: std::time::Duration| span.as_secs_f64() * 1000.0;
-        report.figure(&format!("{name}, p50"), "ms", &[millis(measured.p50)], Target::None);
-        report.figure(&format!("{name}, p99 of {}", measured.count), "ms", &[millis(measured.p99)], Target::None);
+        report.measurement(&format!("{name}, p50"), "ms", &[millis(measured.p50)], Target::None);
+        report.measurement(&format!("{name}, p99 of {}", measured.count), "ms", &[millis(measured.p99)], Target::None);
     }
-    report.figure("memory, the most", "MiB", &[server.peak_mebibytes()], Target::None);
+    report.measurement("peak memory", "MiB", &[server.peak_mebibytes()], Target::None);
     server.stop();
     println!("\n{}", report.render());
 }
@@ -142,7 +142,7 @@ struct Export {
     bytes: usize,
 }
 
-/// Takes a whole export as it comes, and holds none of it.
+/// Reads a whole export without storing it.
 fn export(address: SocketAddr, key: &str, query: &str) -> Export {
     let mut connection = TcpStream::connect(address).unwrap();
     let started = Instant::now();
@@ -171,6 +171,6 @@ fn export(address: SocketAddr, key: &str, query: &str) -> Export {
     assert!(last.ends_with(b"0\r\n\r\n"), "the export is whole");
     let end = String::from_utf8_lossy(&last).into_owned();
     let count = end.split_once("\"_end\":true,\"count\":").and_then(|(_, rest)| rest.split('}').next()?.parse().ok());
-    assert!(count.is_some() || query.contains("csv"), "the last line tells the count: {end}");
+    assert!(count.is_some() || query.contains("csv"), "the last line has the count: {end}");
     Export { seconds, rows: count.unwrap_or(DEVICES), bytes }
 }

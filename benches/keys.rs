@@ -1,4 +1,5 @@
-//! API keys: reads against a bare handler that returns the same object, creations against raw commits, and what an idle server takes.
+//! API keys: reads compared with a bare handler that returns the same object, creations compared with raw commits, and an idle
+//! server.
 
 use std::{path::Path, time::Duration};
 
@@ -14,10 +15,10 @@ use crate::{
 const KEYS: &str = "/api/admin/api-keys";
 const READERS: usize = 32;
 const STARTS: usize = 5;
-/// How long the server stands idle before its memory is looked at.
+/// How long the server is idle before its memory is measured.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// The figures of all rounds.
+/// The measurements of all rounds.
 #[derive(Default)]
 struct Rounds {
     read: Vec<(Measured, Measured)>,
@@ -66,17 +67,17 @@ pub fn measure(plan: Plan) {
     tell_rounds(&mut report, &rounds);
     let store = std::fs::metadata(data.join("tenantd.redb")).unwrap().len() as f64 / f64::from(1 << 20);
     let (ready_millis, idle_memory) = starts(&data);
-    report.figure("memory, idle", "MiB", &idle_memory, Target::AtMost(60.0));
-    report.figure("memory, idle after the first start", "MiB", &[first_memory], Target::None);
-    report.figure("memory, after the load", "MiB", &[loaded_memory], Target::None);
-    report.figure("start to ready, existing directory", "ms", &ready_millis, Target::AtMost(300.0));
+    report.measurement("memory, idle", "MiB", &idle_memory, Target::AtMost(60.0));
+    report.measurement("memory, idle after the first start", "MiB", &[first_memory], Target::None);
+    report.measurement("memory, after the load", "MiB", &[loaded_memory], Target::None);
+    report.measurement("start to ready, existing directory", "ms", &ready_millis, Target::AtMost(300.0));
     let binary = std::fs::metadata(env!("CARGO_BIN_EXE_tenantd")).unwrap().len();
-    report.figure("size of the release binary", "MiB", &[binary as f64 / f64::from(1 << 20)], Target::AtMost(40.0));
+    report.measurement("size of the release binary", "MiB", &[binary as f64 / f64::from(1 << 20)], Target::AtMost(40.0));
     report.note(format!("The store that was started again: {store:.0} MiB."));
     println!("\n{}", report.render());
 }
 
-/// Fills a page and a bit: one of the new keys as the server shows it.
+/// Creates slightly more keys than a page has. Returns one of them as the server shows it.
 fn prepare(server: &Server, key: &str, create: &Request) -> Value {
     let mut id = String::new();
     for _ in 0..2 * bare::LIST_LENGTH {
@@ -86,7 +87,7 @@ fn prepare(server: &Server, key: &str, create: &Request) -> Value {
     serde_json::from_slice(&load::once(server.address, &Request::get(&format!("{KEYS}/{id}"), Some(key)))).unwrap()
 }
 
-/// A ceiling counts only where it does the same work.
+/// Checks that the ceiling does the same work.
 fn assert_same(server: &Server, bare: &Server, path: &str, key: &str, sample: &Value) {
     let body = |server: &Server, path: &str| load::once(server.address, &Request::get(path, Some(key)));
     let ours = body(server, path);
@@ -114,15 +115,15 @@ fn write(server: &Server, create: &Request, directory: &Path, span: Span) -> Cre
     }
 }
 
-/// Starts on a directory that was used before: milliseconds until each was ready, and the memory that it had once it stood idle.
+/// Starts servers on an existing directory. Returns the milliseconds until each is ready, and its memory when idle.
 fn starts(data: &Path) -> (Vec<f64>, Vec<f64>) {
     let start = |_| {
         let server = Server::start_tenantd(data);
-        // It takes signals only a moment after it has announced itself, so it is not stopped at once.
+        // The server handles signals only shortly after its announcement, so do not stop it at once.
         std::thread::sleep(SETTLING);
-        let figures = (server.ready_after.as_secs_f64() * 1000.0, server.resident_mebibytes());
+        let values = (server.ready_after.as_secs_f64() * 1000.0, server.resident_mebibytes());
         server.stop();
-        figures
+        values
     };
     (0..STARTS).map(start).unzip()
 }

@@ -1,8 +1,8 @@
-//! The load generator: raw HTTP/1.1 over kept-alive connections, one request at a time on each.
+//! The load generator: raw HTTP/1.1 over keep-alive connections, with one request at a time on each.
 //!
-//! Not a general client: it knows answers with a `Content-Length` and answers in chunks. It runs on one thread and does as little as it
-//! can, because it shares the machine with the server that it measures. **Invariant:** an answer other than the expected one ends the
-//! bench with an error; nothing is counted that did not succeed.
+//! It is not a general client: it supports responses with a `Content-Length` and chunked responses. It runs on one thread and does
+//! little work, because it shares the host with the measured server. **Invariant:** an unexpected response ends the bench with an
+//! error, so only successful requests are counted.
 
 use std::{
     net::SocketAddr,
@@ -20,13 +20,13 @@ use tokio::{
 
 use crate::process::cpu_time;
 
-/// What stands in a request where each one needs a text of its own.
+/// The placeholder of a unique text in a request.
 pub const UNIQUE: &str = "################";
 
-/// The longest answer: a page of tickets.
+/// The maximum length of a response, which is a page of tickets.
 const ANSWER_BYTES: usize = 512 << 10;
 
-/// Unique texts tell when they were made: microseconds since the program began, then a counter.
+/// A unique text contains its time: microseconds since the start of the program, then a counter.
 static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 static NEXT_UNIQUE: AtomicU64 = AtomicU64::new(0);
 const COUNTER_BITS: u32 = 20;
@@ -36,17 +36,17 @@ fn unique_number() -> u64 {
     micros << COUNTER_BITS | (NEXT_UNIQUE.fetch_add(1, Ordering::Relaxed) & ((1 << COUNTER_BITS) - 1))
 }
 
-/// How old a unique text of a request was at a time.
+/// The age of a unique text.
 pub fn age_of(unique: &[u8], at: Instant) -> Option<Duration> {
     let number = u64::from_str_radix(std::str::from_utf8(unique).ok()?, 16).ok()?;
     Some(at.saturating_duration_since(*BEGIN + Duration::from_micros(number >> COUNTER_BITS)))
 }
 
-/// The bytes of a request, written once and sent again and again.
+/// The bytes of a request, which is built once and sent many times.
 #[derive(Clone)]
 pub struct Request {
     bytes: Vec<u8>,
-    /// Where [`UNIQUE`] stands.
+    /// The position of [`UNIQUE`].
     unique: Vec<usize>,
     status: u16,
 }
@@ -57,37 +57,37 @@ impl Request {
         Self::new(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n{authorization}Accept: application/json\r\n\r\n"), 200)
     }
 
-    /// The same request for an answer that is made for it alone.
-    pub fn get_anew(path: &str, credential: &str) -> Self {
+    /// A read that bypasses the cache.
+    pub fn get_uncached(path: &str, credential: &str) -> Self {
         let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");
         Self::new(format!("{head}Accept: application/json\r\nCache-Control: no-cache\r\n\r\n"), 200)
     }
 
-    /// A creation that carries an idempotency key of its own.
+    /// A creation with a unique idempotency key.
     pub fn create(path: &str, credential: &str, body: &str) -> Self {
         let head = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");
         let kind = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         Self::new(format!("{head}{kind}Idempotency-Key: bench-{UNIQUE}\r\n\r\n{body}"), 201)
     }
 
-    /// A signed body that its receiver takes without an answer.
+    /// A signed delivery, which its receiver accepts with an empty response.
     pub fn delivery(signature: &str, body: &str) -> Self {
         let kind = format!("Content-Type: application/json\r\nContent-Length: {}\r\n", body.len());
         Self::new(format!("POST /bare HTTP/1.1\r\nHost: localhost\r\nwebhook-signature: v1,{signature}\r\n{kind}\r\n{body}"), 204)
     }
 
-    /// Any request, as it goes over the wire, with [`UNIQUE`] where a text of its own belongs.
+    /// Any raw request, with [`UNIQUE`] in place of a unique text.
     pub fn raw(text: String, status: u16) -> Self {
         Self::new(text, status)
     }
 
-    /// The same request, which is answered with another status.
+    /// The same request with a different expected status.
     pub fn answered(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// A body of any kind, sent once.
+    /// A request with a body of any type, sent once.
     fn whole(method: &str, path: &str, credential: &str, content_type: &str, body: &[u8], status: u16) -> Self {
         let head = format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {credential}\r\n");
         let kind = format!("Content-Type: {content_type}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
@@ -110,7 +110,7 @@ impl Request {
     }
 }
 
-/// How long a measurement takes.
+/// The duration of a measurement.
 #[derive(Clone, Copy)]
 pub struct Span {
     pub warm_up: Duration,
@@ -124,12 +124,12 @@ pub struct Measured {
     pub p50: Duration,
     pub p95: Duration,
     pub p99: Duration,
-    /// Processor time of the server for one request.
+    /// The processor time of the server per request.
     pub cpu: Duration,
 }
 
 impl Measured {
-    /// From the durations of all that was done one after the other, or at a time, within `span`.
+    /// Summarizes the durations of all operations within `span`.
     pub fn new(mut latencies: Vec<Duration>, span: Duration, cpu: Duration) -> Self {
         assert!(!latencies.is_empty(), "nothing was done in {span:?}");
         latencies.sort_unstable();
@@ -146,7 +146,7 @@ impl Measured {
     }
 }
 
-/// Sends the request over `clients` connections for as long as `span` says.
+/// Sends the request over `clients` connections for the duration of `span`.
 pub fn run(address: SocketAddr, process_id: u32, clients: usize, request: &Request, span: Span) -> Measured {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -165,7 +165,7 @@ pub fn run(address: SocketAddr, process_id: u32, clients: usize, request: &Reque
     })
 }
 
-/// Sends the request over one connection at an even pace, however long the answers take up to the next.
+/// Sends the request over one connection at a constant rate.
 pub fn run_at_pace(address: SocketAddr, request: &Request, per_second: u32, span: Duration) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -180,7 +180,7 @@ pub fn run_at_pace(address: SocketAddr, request: &Request, per_second: u32, span
     });
 }
 
-/// One request on a connection of its own: the body of its answer.
+/// Sends one request on a new connection. Returns the body of the response.
 pub fn once(address: SocketAddr, request: &Request) -> Vec<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -190,7 +190,7 @@ pub fn once(address: SocketAddr, request: &Request) -> Vec<u8> {
     })
 }
 
-/// Sends the request so many times in all, over `clients` connections.
+/// Sends the request a number of times in total, over `clients` connections.
 pub fn repeat(address: SocketAddr, clients: usize, request: &Request, count: usize) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -212,7 +212,7 @@ pub fn repeat(address: SocketAddr, clients: usize, request: &Request, count: usi
     });
 }
 
-/// Posts a body of any kind: the answer, whatever its framing, without its head.
+/// Posts a body of any type. Returns the body of the response.
 pub fn post(address: SocketAddr, path: &str, credential: &str, content_type: &str, body: &[u8]) -> Vec<u8> {
     let status = if content_type == "application/json" { 201 } else { 200 };
     to_the_end(address, &Request::whole("POST", path, credential, content_type, body, status))
@@ -248,7 +248,7 @@ fn unchunk(mut framed: &[u8]) -> Vec<u8> {
     }
 }
 
-/// The latencies of the answers that came between `begin` and `end`.
+/// The latencies of the responses between `begin` and `end`.
 async fn client(address: SocketAddr, mut request: Request, begin: Instant, end: Instant) -> Vec<Duration> {
     let mut connection = Connection::open(address).await;
     let mut latencies = Vec::with_capacity(1 << 14);
@@ -277,7 +277,7 @@ impl Connection {
         Self { stream, buffer: vec![0; ANSWER_BYTES] }
     }
 
-    /// Sends the request and reads its answer: where in the buffer the body is, as it came over the wire.
+    /// Sends the request and reads its response. Returns the position of the raw body in the buffer.
     pub async fn exchange(&mut self, request: &mut Request) -> std::ops::Range<usize> {
         let expected = request.status;
         self.stream.write_all(request.next()).await.unwrap();
@@ -301,7 +301,7 @@ impl Connection {
     }
 }
 
-/// How an answer says where it ends.
+/// The framing of a response.
 enum Framing {
     Length(usize),
     Chunks,
@@ -309,7 +309,7 @@ enum Framing {
 
 struct Head {
     status: u16,
-    /// Of the head itself, with the empty line.
+    /// The length of the head, including the empty line.
     length: usize,
     framing: Framing,
 }
@@ -333,7 +333,7 @@ impl Head {
         Some(Self { status: u16::try_from(number(&bytes[9..12])).unwrap(), length: end + 4, framing })
     }
 
-    /// Where the answer ends; `None` while it has not all come.
+    /// The end of the response. `None` while it is incomplete.
     fn end_of_answer(&self, bytes: &[u8]) -> Option<usize> {
         let mut place = self.length;
         if let Framing::Length(length) = self.framing {

@@ -1,12 +1,12 @@
-//! How fast the real server is, held against what its parts can do at best in the same minutes on the same machine.
+//! Measures the speed of the real server, compared with the ceilings of its parts on the same host at the same time.
 //!
-//! Run it: `cargo bench`, or `cargo bench -- --quick` for a first impression, or `cargo bench -- tickets` for one subject. It starts
-//! the release binary as a process, loads it over real connections, and takes turns with the ceilings: a bare poem-openapi handler
-//! that returns the same object, commits of one small record each straight into redb, and a bare loop of deliveries.
+//! To run it: `cargo bench` for everything, `cargo bench -- --quick` for a first impression, `cargo bench -- tickets` for one
+//! subject. It starts the release binary as a process, sends load over real connections, and takes turns with the ceilings: a bare
+//! poem-openapi handler that returns the same object, commits of one small record each to redb, and a bare delivery loop.
 //!
-//! Read it: a ratio is the median over the rounds of tenantd's figure by the ceiling's of the same round. `rounds` is its spread,
-//! from least to most: where that is wide, other work disturbed the run; repeat it. Absolute figures belong to the machine.
-//! Nothing here fails for being slow; the exit code tells only whether everything worked.
+//! To read it: a ratio is the median over all rounds of tenantd's value divided by the ceiling of the same round. `rounds` is its
+//! range. If the range is wide, other work disturbed the run: repeat it. Absolute values depend on the host. A slow result is not
+//! an error. The exit code shows only whether everything worked.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +14,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::disallowed_methods,
-    reason = "a bench measures monotonic time, and ends at the first thing that does not work"
+    reason = "a bench measures monotonic time, and ends at the first error"
 )]
 
 mod analytics;
@@ -41,11 +41,11 @@ use std::{path::Path, time::Duration};
 
 use crate::load::Span;
 
-/// The allocator of the real server, for the bare ones.
+/// The allocator of the real server, also used by the bare servers.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How much is measured.
+/// The amount of work of a run.
 #[derive(Clone, Copy)]
 struct Plan {
     quick: bool,
@@ -97,8 +97,8 @@ fn main() {
             let span = Duration::from_millis(millis.parse().unwrap());
             bare_deliveries::deliver(receiver.parse().unwrap(), Path::new(directory), span);
         }
-        [drive::DRIVE, receiver] => drive::obey(receiver),
-        // Cargo says so when it is to measure; without it the target is only built and tried, as `cargo test` does.
+        [drive::DRIVE, receiver] => drive::run_orders(receiver),
+        // Cargo passes this flag to run benches. Without it, as in `cargo test`, the bench does nothing.
         options if options.contains(&"--bench") => {
             let plan = Plan::new(options.contains(&"--quick"));
             let named: Vec<&&str> = options.iter().filter(|option| !option.starts_with("--")).collect();

@@ -1,6 +1,6 @@
-//! Child processes: the real server, the bare ones, and what the system knows of them.
+//! Child processes: the real server, the bare servers, and their resource usage.
 //!
-//! Each announces itself by one line of JSON on its standard output. **Invariant:** none outlives its handle.
+//! Each prints one line of JSON to standard output when it is ready. **Invariant:** no process outlives its handle.
 
 use std::{
     io::{BufRead, BufReader},
@@ -16,7 +16,7 @@ use crate::bare;
 
 pub struct Server {
     child: Child,
-    /// Held open, so that the server can go on to write to it.
+    /// Kept open, so that the server can continue to write to it.
     _output: BufReader<ChildStdout>,
     pub announcement: Value,
     pub address: SocketAddr,
@@ -25,12 +25,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// The release binary on a data directory, with the limits that would stand in the way of a load out of it.
+    /// Starts the release binary on a data directory, without the limits that would throttle the load.
     pub fn start_tenantd(directory: &Path) -> Self {
         Self::start_tenantd_with(directory, "0", &[])
     }
 
-    /// The same with a story of so many tickets, and with some settings.
+    /// The same with a number of sample tickets and additional settings.
     pub fn start_tenantd_with(directory: &Path, tickets: &str, settings: &[(&str, &str)]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_tenantd"));
         command
@@ -42,7 +42,7 @@ impl Server {
         Self::start(command)
     }
 
-    /// This program in another of its roles.
+    /// Starts this program in another role.
     pub fn start_role(role: &str, argument: &str) -> Self {
         Self::start(role_command(role, &[argument]))
     }
@@ -69,7 +69,7 @@ impl Server {
         self.announcement[field].as_str().unwrap_or_else(|| panic!("the announcement has no {field}")).to_owned()
     }
 
-    /// Asks the server to end and waits until it has: its store is closed in order.
+    /// Shuts the server down and waits until its store is closed.
     pub fn stop(mut self) {
         let process = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
@@ -82,14 +82,14 @@ impl Server {
         self.mebibytes("VmRSS:")
     }
 
-    /// The most resident memory so far, in MiB.
+    /// Peak resident memory in MiB.
     pub fn peak_mebibytes(&self) -> f64 {
         self.mebibytes("VmHWM:")
     }
 
     fn mebibytes(&self, field: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find(|line| line.starts_with(field)).expect("the system tells resident memory");
+        let line = status.lines().find(|line| line.starts_with(field)).expect("the system reports resident memory");
         let kibibytes: f64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         kibibytes / 1024.0
     }
@@ -97,7 +97,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // After `stop` there is nothing left to end, and that is no error.
+        // Fails after `stop`, which is not an error.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -109,29 +109,29 @@ fn role_command(role: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs this program in another of its roles to its end: the line of JSON that it printed.
+/// Runs this program in another role until it ends. Returns the line of JSON that it printed.
 pub fn run_role(role: &str, arguments: &[&str]) -> Value {
     let output = role_command(role, arguments).stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success(), "{role} ended with {}", output.status);
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Commits of one small record each straight into redb.
+/// Measures commits of one small record each to redb.
 pub struct Raw {
     pub per_second: f64,
     pub p50_seconds: f64,
 }
 
 pub fn raw_commits(directory: &Path, span: Duration, phases: &str) -> Raw {
-    let told = run_role(bare::COMMIT, &[directory.to_str().unwrap(), &span.as_millis().to_string(), phases]);
-    let number = |field: &str| told[field].as_f64().unwrap();
+    let result = run_role(bare::COMMIT, &[directory.to_str().unwrap(), &span.as_millis().to_string(), phases]);
+    let number = |field: &str| result[field].as_f64().unwrap();
     Raw { per_second: number("per_second"), p50_seconds: number("p50_seconds") }
 }
 
 /// The processor time that all threads of a process have used.
 pub fn cpu_time(process_id: u32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{process_id}/task")).unwrap();
-    // A thread may end between the listing and the reading; the others still count.
+    // A thread can end between listing and reading. The others still count.
     let statistics = threads.flatten().filter_map(|thread| std::fs::read_to_string(thread.path().join("schedstat")).ok());
     statistics.filter_map(|text| text.split(' ').next()?.parse().ok()).map(Duration::from_nanos).sum()
 }

@@ -1,5 +1,5 @@
-//! The first row of a queue that has lost many rows, held against that of a queue that has lost none: in the layer of recent changes alone,
-//! beside a reader that was open all the time, and with rows that were in redb's file. The store runs in this process, in memory.
+//! Finding the first row of a queue after many removals, compared with a queue without removals. Three cases: only the layer of
+//! recent changes, with a reader that stays open, and with rows in the redb file. The store runs in this process, in memory.
 
 use std::time::Instant;
 
@@ -14,11 +14,11 @@ use crate::{
 };
 
 const REMOVED: u32 = 20_000;
-/// Rows in one commit.
+/// The number of rows per commit.
 const BATCH: u32 = 200;
-/// A half of it holds all that is written here.
+/// Half of it holds all writes of the bench.
 const LARGE_JOURNAL: u64 = 64 << 20;
-/// A half of it holds the removals, and the rows go straight into the file.
+/// Half of it holds the removals, and the rows go to the file.
 const SMALL_JOURNAL: u64 = 3 << 20;
 const CACHE_BYTES: usize = 64 << 20;
 
@@ -63,17 +63,17 @@ pub fn measure(plan: Plan) {
         in_file.push((first_row_micros(&store, 2_000), fresh));
     }
     report.ratio("first row after 20,000 removals", "µs", &alone, Target::AtMost(1.5));
-    report.ratio("the same beside a reader that was open before", "µs", &beside, Target::AtMost(1.5));
-    // The walk also looks into the file, and the first one has found where to jump.
+    report.ratio("the same with a reader that was open before", "µs", &beside, Target::AtMost(1.5));
+    // The walk also reads the file. The first walk has found the position to jump to.
     report.ratio("the same, and the rows were in the file", "µs", &in_file, Target::AtMost(10.0));
-    report.figure("the first walk after these removals", "µs", &first_walks, Target::None);
+    report.measurement("the first walk after these removals", "µs", &first_walks, Target::None);
     println!("\n{}", report.render());
 }
 
 fn open(journal_bytes: u64) -> Store {
     let [file, journal, witness] = std::array::from_fn(|_| InMemoryBackend::new());
     let opening =
-        Opening { cache_bytes: CACHE_BYTES, journal_bytes, journal_id: [1; 16], flushing: Flushing::InTurn, clock: Clock::System };
+        Opening { cache_bytes: CACHE_BYTES, journal_bytes, journal_id: [1; 16], flushing: Flushing::Inline, clock: Clock::System };
     let engine = RedbEngine::on_backends(file, journal, witness, opening).unwrap();
     Store::new(engine, WriterSettings { batch_size: 64, queue_length: 64 }).unwrap()
 }
@@ -88,7 +88,7 @@ async fn remove(store: &Store, first: u32) {
     store.write(move |tx| rows.clone().try_for_each(|number| QUEUE.remove(tx, &number).map(drop))).await.unwrap();
 }
 
-/// Puts and removes all rows but the last.
+/// Writes all rows and removes all except the last.
 async fn pass_through(store: &Store) {
     for first in (0..REMOVED).step_by(BATCH as usize) {
         put(store, first..first + BATCH + 1).await;
@@ -96,7 +96,7 @@ async fn pass_through(store: &Store) {
     }
 }
 
-/// The median of several walks: one that the system interrupts does not count.
+/// The median of several walks, so that an interrupted walk does not count.
 fn first_row_micros(store: &Store, times: usize) -> f64 {
     let walk = |_| {
         let started = Instant::now();

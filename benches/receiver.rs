@@ -1,6 +1,7 @@
-//! The receiving side of webhooks: takes every delivery with 204, checks signatures, and notes how old the request was that caused it.
+//! The webhook receiver: accepts every delivery with 204, verifies signatures, and records the age of the request that caused the
+//! delivery.
 //!
-//! It runs on a thread of its own and does as little as it can, because it shares the machine with the server that it measures.
+//! It runs on a separate thread and does little work, because it shares the host with the measured server.
 //! **Invariant:** a delivery without a valid signature ends the bench with an error.
 
 use std::{
@@ -21,25 +22,25 @@ use tenantd_webhooks as webhooks;
 
 use crate::load::{Measured, UNIQUE, age_of};
 
-/// Deliveries to this path are read and never answered.
+/// Deliveries to this path are read but get no response.
 pub const BLACK_HOLE: &str = "/black-hole";
-/// In front of the text that tells when a ticket was sent.
+/// The text before the unique text of a ticket, which contains its time.
 pub const MARK: &str = "Printer ";
-/// One delivery in so many is verified: a verifier on each would take as much of the machine as the signing.
+/// One of this number of deliveries is verified. Verifying all would cost as much as signing.
 const VERIFIED: usize = 16;
 const REQUEST_BYTES: usize = 64 << 10;
 
-/// A delivery that has come.
+/// A received delivery.
 #[derive(Clone, Copy)]
 pub struct Arrival {
     pub at: Instant,
-    /// Since the request that caused it was sent.
+    /// The time since the request that caused it.
     pub age: Duration,
 }
 
 #[derive(Default)]
 struct Book {
-    /// By the path of the endpoint.
+    /// The secrets by path of the endpoint.
     secrets: HashMap<String, Secret>,
     arrivals: Vec<Arrival>,
     verified: usize,
@@ -51,12 +52,12 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    /// Listens on a port of its own until the program ends.
+    /// Listens on a free port until the program ends.
     pub fn start() -> Self {
         Self::start_at("127.0.0.1:0")
     }
 
-    /// The same on an address that a sender already knows.
+    /// Listens on a given address.
     pub fn start_at(address: &str) -> Self {
         let listener = std::net::TcpListener::bind(address).unwrap();
         listener.set_nonblocking(true).unwrap();
@@ -80,17 +81,17 @@ impl Receiver {
         format!("http://{}{path}", self.address)
     }
 
-    /// Verifies what comes to the path from now on with this secret.
+    /// Verifies later deliveries to the path with this secret.
     pub fn expect_signed(&self, path: &str, secret: &str) {
         self.book.lock().unwrap().secrets.insert(path.to_owned(), Secret::new(secret.to_owned()));
     }
 
-    /// What has come since the last call.
+    /// The deliveries since the last call.
     pub fn take(&self) -> Vec<Arrival> {
         std::mem::take(&mut self.book.lock().unwrap().arrivals)
     }
 
-    /// Everything that has come, once nothing more comes.
+    /// Waits until no more deliveries arrive, and returns all.
     pub fn settled(&self) -> Vec<Arrival> {
         let mut before = usize::MAX;
         while self.count() != before {
@@ -109,7 +110,7 @@ impl Receiver {
     }
 }
 
-/// What came within a time, by how old it was.
+/// Summarizes the deliveries within a time span by age.
 pub fn within(arrivals: &[Arrival], (begin, end): (Instant, Instant)) -> Measured {
     let within = arrivals.iter().filter(|arrival| (begin..end).contains(&arrival.at));
     Measured::new(within.map(|arrival| arrival.age).collect(), end - begin, Duration::ZERO)
@@ -120,7 +121,7 @@ async fn serve(mut stream: TcpStream, book: Arc<Mutex<Book>>) {
     let mut buffer = vec![0; REQUEST_BYTES];
     let mut filled = 0;
     loop {
-        // A sender that ends closes its connections, in order or not.
+        // A sender that ends closes its connections, cleanly or not.
         let Ok(read @ 1..) = stream.read(&mut buffer[filled..]).await else { return };
         filled += read;
         let Some((head, length)) = parse_head(&buffer[..filled]) else { continue };
@@ -165,7 +166,7 @@ fn header_map(head: &[u8]) -> HeaderMap {
     parsed.collect()
 }
 
-/// Where the body begins and how long it is; `None` while the head is incomplete.
+/// The start and the length of the body. `None` while the head is incomplete.
 fn parse_head(bytes: &[u8]) -> Option<(usize, usize)> {
     let end = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
     let length = lines(&bytes[..end]).find(|(name, _)| name.eq_ignore_ascii_case(b"content-length"));

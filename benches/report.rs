@@ -1,14 +1,14 @@
-//! The table: each row a figure, what it is held against, and the target. It judges nothing: a target that is missed is shown,
-//! not failed, because the figures of a busy machine prove little.
+//! The report table. Each row has a value, its ceiling and its target. A missed target is shown but is not an error, because values
+//! from a busy host prove little.
 
 use std::fmt::Write;
 
-/// What a ratio should be.
+/// The target of a value.
 #[derive(Clone, Copy)]
 pub enum Target {
     AtLeast(f64),
     AtMost(f64),
-    /// For information.
+    /// No target, for information only.
     None,
 }
 
@@ -31,7 +31,7 @@ impl Target {
     }
 }
 
-/// One round of a row: the figure and its ceiling, taken one right after the other.
+/// One round of a row: the value and its ceiling, measured directly after each other.
 pub type Pair = (f64, f64);
 
 #[derive(Default)]
@@ -41,7 +41,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A row that is held against a ceiling of the same rounds.
+    /// Adds a row with a ceiling from the same rounds.
     pub fn ratio(&mut self, name: &str, unit: &str, rounds: &[Pair], target: Target) {
         let mut ratios: Vec<f64> = rounds.iter().map(|(figure, ceiling)| figure / ceiling).collect();
         let ratio = median(&mut ratios);
@@ -57,8 +57,8 @@ impl Report {
         ]);
     }
 
-    /// A row that stands by itself.
-    pub fn figure(&mut self, name: &str, unit: &str, values: &[f64], target: Target) {
+    /// Adds a row without a ceiling.
+    pub fn measurement(&mut self, name: &str, unit: &str, values: &[f64], target: Target) {
         let mut values = values.to_vec();
         let value = median(&mut values);
         self.rows.push([
@@ -84,7 +84,7 @@ impl Report {
         let mut out = String::new();
         for row in rows {
             for (column, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                // Names and words to the left, figures to the right.
+                // Texts are left-aligned, numbers right-aligned.
                 let _ = if matches!(column, 1..=3) { write!(out, "{cell:>width$}  ") } else { write!(out, "{cell:<width$}  ") };
             }
             out.truncate(out.trim_end().len());
@@ -98,13 +98,13 @@ impl Report {
     }
 }
 
-/// Sorts the values on the way.
+/// The median. Sorts the values.
 pub fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
 
-/// From the least to the most of sorted values.
+/// The range of sorted values.
 fn spread(sorted: &[f64]) -> String {
     let (least, most) = (sorted[0], sorted[sorted.len() - 1]);
     format!("{} .. {}", number(least), number(most))

@@ -1,5 +1,5 @@
-//! Search: a million documents over two hundred tenants, one of them large, one with a hundred documents. Held against its targets,
-//! and the small tenant against the same one alone on a server.
+//! Search: a million documents of two hundred tenants, one of them large, one with a hundred documents. It is compared with its
+//! targets, and the small tenant with the same tenant alone on a server.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -22,7 +22,7 @@ const CLIENTS: usize = 8;
 const TENANTS: usize = 200;
 const SMALL: usize = 100;
 const CHUNK_LINES: usize = 200;
-/// How long changes may need to be searchable behind live writes before the bench gives up.
+/// The maximum time until changes are searchable during writes. Then the bench gives up.
 const PATIENCE: Duration = Duration::from_mins(10);
 
 const SUGGESTIONS: [(&str, &str); 4] =
@@ -58,7 +58,7 @@ pub fn measure(plan: Plan) {
     let written = started.elapsed().as_secs_f64();
     let behind = caught_up(directory.path());
     let taken = large + SMALL + each * others.len();
-    report.figure("documents searchable behind live writes", "/s", &[taken as f64 / (written + behind)], Target::AtLeast(5000.0));
+    report.measurement("documents searchable during writes", "/s", &[taken as f64 / (written + behind)], Target::AtLeast(5000.0));
     report.note(format!(
         "{taken} documents in {tenants} tenants, {large} in the largest: written in {written:.0} s, searchable {behind:.1} s later."
     ));
@@ -68,7 +68,7 @@ pub fn measure(plan: Plan) {
     freshness(&mut report, &server, &large_key);
 
     let index = size_of(&directory.path().join("search"));
-    report.figure("index by text", "", &[index as f64 / bytes as f64], Target::AtMost(1.5));
+    report.measurement("index by text", "", &[index as f64 / bytes as f64], Target::AtMost(1.5));
     report.note(format!("The index has {} MiB, the records' text {} MiB.", index >> 20, bytes >> 20));
     let started = Instant::now();
     let before = status(directory.path())["rebuilds"].as_u64().unwrap();
@@ -77,8 +77,8 @@ pub fn measure(plan: Plan) {
         assert!(started.elapsed() < PATIENCE, "the index was not built");
         std::thread::yield_now();
     }
-    report.figure("rebuild", "s", &[started.elapsed().as_secs_f64()], Target::AtMost(300.0));
-    report.figure("memory, the most", "MiB", &[server.peak_mebibytes()], Target::None);
+    report.measurement("rebuild", "s", &[started.elapsed().as_secs_f64()], Target::AtMost(300.0));
+    report.measurement("peak memory", "MiB", &[server.peak_mebibytes()], Target::None);
     server.stop();
     println!("\n{}", report.render());
 }
@@ -95,16 +95,16 @@ fn ask_for(server: &Server, key: &str, query: &str, plan: Plan) -> Measured {
 fn latencies(report: &mut Report, server: &Server, key: &str, plan: Plan) {
     for (name, q) in SUGGESTIONS {
         let measured = ask_for(server, key, &format!("mode=suggest&q={}", q.replace(' ', "%20")), plan);
-        report.figure(&format!("suggest, {name}, p99"), "ms", &[millis(&measured)], Target::AtMost(30.0));
+        report.measurement(&format!("suggest, {name}, p99"), "ms", &[millis(&measured)], Target::AtMost(30.0));
     }
     for (name, q) in QUERIES {
         let measured = ask_for(server, key, &format!("q={q}&facets=type,organization,status"), plan);
-        report.figure(&format!("full, {name}, p99"), "ms", &[millis(&measured)], Target::AtMost(50.0));
+        report.measurement(&format!("full, {name}, p99"), "ms", &[millis(&measured)], Target::AtMost(50.0));
     }
 }
 
-/// The tenant of a hundred documents, in turns with the same one on a server of its own. Both servers have come to rest: what is
-/// compared is the search, and not the work of other readers of a long log.
+/// Measures the tenant with a hundred documents, in turns with the same tenant on a separate server. Both servers are idle, so the
+/// result does not include the work of other log consumers.
 fn small_to_alone(report: &mut Report, among: &Server, among_directory: &Path, among_key: &str, plan: Plan) {
     let directory = tempfile::Builder::new().prefix("tenantd-bench-").tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let alone = Server::start_tenantd(directory.path());
@@ -120,7 +120,7 @@ fn small_to_alone(report: &mut Report, among: &Server, among_directory: &Path, a
     alone.stop();
 }
 
-/// Waits until every reader of the log is at its end, and the process has stopped working.
+/// Waits until every log consumer is at the end of the log, and the process is idle.
 fn rest(server: &Server, directory: &Path) {
     caught_up(directory);
     let started = Instant::now();
@@ -128,7 +128,7 @@ fn rest(server: &Server, directory: &Path) {
         let metrics = fetch(directory, "GET", "/metrics", "");
         let lag = |line: &str| line.strip_prefix("tenantd_consumer_lag_events{")?.rsplit_once(' ')?.1.parse::<f64>().ok();
         let lags: Vec<f64> = metrics.lines().filter_map(lag).collect();
-        assert!(!lags.is_empty(), "the metrics tell of no reader of the log");
+        assert!(!lags.is_empty(), "the metrics have no log consumer");
         lags.iter().any(|lag| *lag > 0.0)
     };
     loop {
@@ -142,11 +142,11 @@ fn rest(server: &Server, directory: &Path) {
     }
 }
 
-/// How long a search takes that has to take up a write first.
+/// The duration of a search that has to index a write first.
 fn freshness(report: &mut Report, server: &Server, key: &str) {
     let mut spans = Vec::new();
     for round in 0..100_usize {
-        // Every fifth is no device.
+        // Every fifth document is not a device.
         let number = 50_000_000 + round * 5;
         send(server.address, key, &[line(number)]);
         let started = Instant::now();
@@ -156,11 +156,11 @@ fn freshness(report: &mut Report, server: &Server, key: &str) {
         assert_eq!(found["page"]["total"], 1, "{found}");
     }
     spans.sort_by(f64::total_cmp);
-    report.figure("a search right behind a write, p50", "ms", &[spans[50]], Target::None);
-    report.figure("a search right behind a write, p99", "ms", &[spans[98]], Target::AtMost(50.0));
+    report.measurement("a search directly after a write, p50", "ms", &[spans[50]], Target::None);
+    report.measurement("a search directly after a write, p99", "ms", &[spans[98]], Target::AtMost(50.0));
 }
 
-/// Seconds until a search answers, whoever asks: then it covers the whole log, since nothing is written meanwhile.
+/// The seconds until a search answers. Then the index covers the whole log, because there are no writes meanwhile.
 fn caught_up(directory: &Path) -> f64 {
     let started = Instant::now();
     loop {
@@ -186,13 +186,13 @@ fn status(directory: &Path) -> Value {
     ask(directory, "GET", "/internal/admin/search", "")
 }
 
-/// A request over the admin socket that is answered in JSON.
+/// Sends a request over the admin socket. Returns the JSON response.
 fn ask(directory: &Path, method: &str, path: &str, body: &str) -> Value {
     let answer = fetch(directory, method, path, body);
     serde_json::from_str(&answer).unwrap_or_else(|error| panic!("{error}: {answer}"))
 }
 
-/// The body of an answer over the admin socket.
+/// The body of a response over the admin socket.
 fn fetch(directory: &Path, method: &str, path: &str, body: &str) -> String {
     let mut connection = UnixStream::connect(directory.join("admin.sock")).unwrap();
     write!(
@@ -228,7 +228,7 @@ fn size_of(directory: &Path) -> u64 {
 const NAMES: [&str; 8] =
     ["Anna Mueller", "Ben Novak", "Chloé Martin", "David Rossi", "Eva Svensson", "Farid Haddad", "Grace Okafor", "Hugo Mueller"];
 
-/// Mostly devices, and some contacts.
+/// Generates mostly devices, and some contacts.
 fn line(number: usize) -> String {
     let (site, model) = (number % 40, number % 17);
     let (high, low) = (number / 250 % 250, number % 250);
@@ -257,7 +257,7 @@ fn line(number: usize) -> String {
     )
 }
 
-/// Sends organizations and records; how many bytes of text their values have.
+/// Sends organizations and records. Returns the number of bytes of text in their values.
 fn fill(address: SocketAddr, key: &str, first: usize, count: usize) -> usize {
     let organizations: Vec<String> = (0..10)
         .map(|number| format!(r#"{{"kind":"organization","external_id":"org-{number}","name":"Customer {number}"}}"#))
@@ -274,7 +274,7 @@ fn fill(address: SocketAddr, key: &str, first: usize, count: usize) -> usize {
             chunk.push_str(&line(number));
             chunk.push('\n');
         }
-        // The lines of a chunk are alike.
+        // The lines of a chunk are similar.
         let sample = (start..start + 10).map(|number| text_of(&serde_json::from_str(&line(number)).unwrap())).sum::<usize>();
         bytes += sample * CHUNK_LINES / 10;
         write!(connection, "{:x}\r\n{chunk}\r\n", chunk.len()).unwrap();
@@ -297,7 +297,7 @@ fn send(address: SocketAddr, key: &str, lines: &[String]) {
     assert_eq!(end_of(connection)["failed"], 0);
 }
 
-/// The last line of the answer.
+/// The last line of the response.
 fn end_of(connection: TcpStream) -> Value {
     let lines = BufReader::new(connection).lines().map(Result::unwrap);
     let end = lines.filter(|line| line.contains("_end") || line.contains("\"error\"")).last().expect("the answer ends");

@@ -1,6 +1,6 @@
-//! Tickets: what a tenant with very many of them pays in comparison with one that has few, and creations against raw commits.
+//! Tickets: the latency of a tenant with many tickets compared with a tenant with few, and creations compared with raw commits.
 //!
-//! Both servers hold the same mixture. A ratio is the median latency with many by the median with few.
+//! Both servers have the same mix of tickets. A ratio is the median latency with many tickets divided by the median with few.
 
 use std::net::SocketAddr;
 
@@ -20,7 +20,7 @@ const READERS: usize = 32;
 const ORGANIZATIONS: usize = 200;
 const LINES: &str = "/internal/ingest?answer=all";
 
-/// A server with so many tickets, and what the queries need to know of them.
+/// A server with a number of tickets, and the ids that queries need.
 struct Tenant {
     server: Server,
     key: String,
@@ -41,7 +41,7 @@ pub fn measure(plan: Plan) {
     for (name, path) in queries(&many_tenant) {
         let ours: Vec<Measured> = [&many_tenant, &few].into_iter().map(|tenant| tenant.latency(&path(tenant), plan)).collect();
         report.ratio(&format!("{name}, {many} to {FEW}, p50"), "us", &[micros(&ours)], Target::AtMost(2.0));
-        report.figure(&format!("{name}, p99 of {many}"), "ms", &[ours[0].p99.as_secs_f64() * 1000.0], Target::AtMost(20.0));
+        report.measurement(&format!("{name}, p99 of {many}"), "ms", &[ours[0].p99.as_secs_f64() * 1000.0], Target::AtMost(20.0));
     }
     let creations: Vec<Measured> = [&many_tenant, &few].into_iter().map(|tenant| tenant.creations(1, plan)).collect();
     report.ratio(&format!("create, 1 client, {many} to {FEW}, p50"), "us", &[micros(&creations)], Target::AtMost(2.0));
@@ -54,13 +54,13 @@ pub fn measure(plan: Plan) {
     report.ratio("create, 32 clients, against raw commits", "/s", &by_32, Target::AtLeast(1.0));
     report.ratio("create, 128 clients, against raw commits", "/s", &by_128, Target::AtLeast(2.0));
     reads(&mut report, &few, plan);
-    report.figure("memory with many", "MiB", &[many_tenant.server.resident_mebibytes()], Target::None);
+    report.measurement("memory with many", "MiB", &[many_tenant.server.resident_mebibytes()], Target::None);
     few.server.stop();
     many_tenant.server.stop();
     println!("\n{}", report.render());
 }
 
-/// One ticket and a page of 50 against a bare poem-openapi handler that sends the same JSON.
+/// Compares one ticket and a page of 50 with a bare poem-openapi handler that sends the same JSON.
 fn reads(report: &mut Report, tenant: &Tenant, plan: Plan) {
     let one = format!("{TICKETS}/{}", tenant.sample["id"].as_str().unwrap());
     let list = format!("{TICKETS}?limit=50");
@@ -68,17 +68,17 @@ fn reads(report: &mut Report, tenant: &Tenant, plan: Plan) {
     let samples = [&one, &list].map(|path| serde_json::from_slice::<Value>(&sample(path)).unwrap());
     let bare = Server::start_role(bare::SERVE_TICKETS, &Value::from(samples.to_vec()).to_string());
     for (name, path, target) in [("get one", &one, Target::AtLeast(0.75)), ("list 50", &list, Target::AtLeast(3.0))] {
-        let (mut kept, mut anew) = (Vec::new(), Vec::new());
+        let (mut kept, mut uncached) = (Vec::new(), Vec::new());
         for _ in 0..plan.rounds {
             let run = |server: &Server, request: &Request| {
                 load::run(server.address, server.process_id(), READERS, request, plan.span).per_second
             };
             let ceiling = run(&bare, &Request::get(path, None));
             kept.push((run(&tenant.server, &Request::get(path, Some(&tenant.key))), ceiling));
-            anew.push((run(&tenant.server, &Request::get_anew(path, &tenant.key)), ceiling));
+            uncached.push((run(&tenant.server, &Request::get_uncached(path, &tenant.key)), ceiling));
         }
         report.ratio(&format!("{name}, {READERS} clients, against a bare handler"), "/s", &kept, target);
-        report.ratio(&format!("{name}, {READERS} clients, each answer made anew"), "/s", &anew, Target::None);
+        report.ratio(&format!("{name}, {READERS} clients, uncached"), "/s", &uncached, Target::None);
     }
 }
 
@@ -172,7 +172,7 @@ impl Tenant {
         tenant
     }
 
-    /// A bulk of tickets that differ in everything that can be filtered by; a tenth of them is worked on.
+    /// Creates tickets that differ in every filterable field. A tenth of them is in progress.
     fn fill(&self, first: usize) {
         let pick = |choices: &[&'static str], number: usize| choices[number % choices.len()];
         let tickets: Vec<Value> = (first..first + BULK)
@@ -203,7 +203,7 @@ impl Tenant {
     }
 
     fn latency(&self, path: &str, plan: Plan) -> Measured {
-        load::run(self.server.address, self.server.process_id(), 1, &Request::get_anew(path, &self.key), plan.span)
+        load::run(self.server.address, self.server.process_id(), 1, &Request::get_uncached(path, &self.key), plan.span)
     }
 
     fn creations(&self, clients: usize, plan: Plan) -> Measured {

@@ -1,5 +1,5 @@
-//! Webhooks: from the request that creates a ticket to its signed delivery at a receiver on the same machine. Latencies are measured
-//! from the sending of the request to the arrival of the delivery.
+//! Webhooks: from the request that creates a ticket to its signed delivery to a receiver on the same host. A latency is the time
+//! from sending the request to receiving the delivery.
 
 use std::{
     net::SocketAddr,
@@ -19,13 +19,13 @@ use crate::{
 const TICKETS: &str = "/api/psa/tickets";
 const ENDPOINTS: &str = "/api/admin/webhooks";
 const BULK: usize = 100;
-/// Deliveries that wait for the endpoint that never answers.
+/// The number of deliveries that wait for the endpoint that never answers.
 const BLACK_HOLE_PENDING: usize = 10_000;
 const CALM_PER_SECOND: u32 = 100;
-/// The load on the healthy endpoint beside the one that never answers.
+/// The load on the healthy endpoint while another one never answers.
 const BESIDE_PER_SECOND: u32 = 200;
 
-/// A server, and an endpoint of it that takes everything.
+/// A server with an endpoint that accepts everything.
 struct Sender<'a> {
     server: Server,
     key: String,
@@ -67,18 +67,18 @@ fn throughput(plan: Plan, receiver: &Receiver, report: &mut Report) {
             creations.cpu.as_micros()
         ));
     }
-    report.figure(
+    report.measurement(
         "ticket to delivery, 32 clients",
         "/s",
         &rates.iter().map(|pair| pair.0).collect::<Vec<_>>(),
         Target::AtLeast(7000.0),
     );
     report.ratio("ticket to delivery, 32 clients, against a bare loop", "/s", &rates, Target::None);
-    report.figure("ticket to delivery, 32 clients, p50", "ms", &middle, Target::AtMost(10.0));
+    report.measurement("ticket to delivery, 32 clients, p50", "ms", &middle, Target::AtMost(10.0));
     let calm: Vec<Measured> = (0..plan.rounds).map(|_| sender.at_pace(CALM_PER_SECOND, plan.span.measure)).collect();
     let millis = |pick: fn(&Measured) -> Duration| calm.iter().map(|one| pick(one).as_secs_f64() * 1000.0).collect::<Vec<_>>();
-    report.figure("ticket to delivery, 100/s, p50", "ms", &millis(|one| one.p50), Target::AtMost(3.0));
-    report.figure("ticket to delivery, 100/s, p99", "ms", &millis(|one| one.p99), Target::AtMost(15.0));
+    report.measurement("ticket to delivery, 100/s, p50", "ms", &millis(|one| one.p50), Target::AtMost(3.0));
+    report.measurement("ticket to delivery, 100/s, p99", "ms", &millis(|one| one.p99), Target::AtMost(15.0));
     assert!(received >= created, "{received} deliveries of {created} tickets");
     report.note(format!(
         "{received} deliveries of at least {created} tickets have come; {} signatures were checked.",
@@ -87,7 +87,7 @@ fn throughput(plan: Plan, receiver: &Receiver, report: &mut Report) {
     sender.server.stop();
 }
 
-/// What an endpoint that never answers, with many waiting for it, does to a healthy one.
+/// Measures the effect of an endpoint that never answers and has many waiting deliveries on a healthy endpoint.
 fn beside_a_black_hole(plan: Plan, receiver: &Receiver, report: &mut Report) {
     let alone = Sender::new(receiver);
     alone.subscribe("/alone");
@@ -103,14 +103,14 @@ fn beside_a_black_hole(plan: Plan, receiver: &Receiver, report: &mut Report) {
             (hindered.p95.as_secs_f64() * 1000.0, free.p95.as_secs_f64() * 1000.0)
         })
         .collect();
-    report.ratio("beside a black hole with 10,000 pending, p95", "ms", &rounds, Target::AtMost(1.2));
+    report.ratio("next to a black hole with 10,000 pending, p95", "ms", &rounds, Target::AtMost(1.2));
     let pending = beside.pending();
     assert!(pending >= BLACK_HOLE_PENDING as u64, "{pending} wait for the black hole");
     alone.server.stop();
     beside.server.stop();
 }
 
-/// A start with very many deliveries that wait: for each of a tenant's hundred endpoints, whose receiver is down.
+/// Measures a start with many waiting deliveries for a hundred endpoints of one tenant, whose receiver is down.
 fn many_pending(plan: Plan, receiver: &Receiver, report: &mut Report) {
     let events = if plan.quick { 1000 } else { 10_000 };
     let sender = Sender::new(receiver);
@@ -129,10 +129,10 @@ fn many_pending(plan: Plan, receiver: &Receiver, report: &mut Report) {
     let Sender { server, directory, .. } = sender;
     server.stop();
     let server = Server::start_tenantd(directory.path());
-    report.figure(&format!("start with {wanted} pending"), "s", &[server.ready_after.as_secs_f64()], Target::AtMost(3.0));
-    // Long enough for the dispatcher to have looked at all of them.
+    report.measurement(&format!("start with {wanted} pending"), "s", &[server.ready_after.as_secs_f64()], Target::AtMost(3.0));
+    // Long enough for the dispatcher to check all of them.
     std::thread::sleep(Duration::from_secs(5));
-    report.figure(&format!("memory with {wanted} pending, the most"), "MiB", &[server.peak_mebibytes()], Target::AtMost(150.0));
+    report.measurement(&format!("memory with {wanted} pending, peak"), "MiB", &[server.peak_mebibytes()], Target::AtMost(150.0));
     server.stop();
 }
 
@@ -148,18 +148,18 @@ impl<'a> Sender<'a> {
         Self { server, key, organization, receiver, directory }
     }
 
-    /// Gets created tickets at a path of the receiver, which verifies them.
+    /// Sends created tickets to a path of the receiver, which verifies them.
     fn subscribe(&self, path: &str) {
         let secret = self.create_endpoint(path.trim_start_matches('/'), &self.receiver.url(path));
         self.receiver.expect_signed(path, &secret);
     }
 
-    /// The secret of the new endpoint.
+    /// Creates an endpoint. Returns its secret.
     fn create_endpoint(&self, name: &str, url: &str) -> String {
         let body = json!({"name": name, "url": url, "events": ["ticket.created"]}).to_string();
         let answer = load::post(self.server.address, ENDPOINTS, &self.key, "application/json", body.as_bytes());
         let created: Value = serde_json::from_slice(&answer).unwrap();
-        created["secret"].as_str().expect("a new endpoint tells its secret").to_owned()
+        created["secret"].as_str().expect("a new endpoint has a secret").to_owned()
     }
 
     fn creation(&self) -> Request {
@@ -197,7 +197,7 @@ impl<'a> Sender<'a> {
     fn bare(&self, span: Duration) -> f64 {
         let address: SocketAddr = self.receiver.address;
         let (address, millis) = (address.to_string(), span.as_millis().to_string());
-        let told = run_role(bare_deliveries::DELIVER, &[&address, self.directory.path().to_str().unwrap(), &millis]);
-        told["per_second"].as_f64().unwrap()
+        let result = run_role(bare_deliveries::DELIVER, &[&address, self.directory.path().to_str().unwrap(), &millis]);
+        result["per_second"].as_f64().unwrap()
     }
 }

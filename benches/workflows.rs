@@ -1,5 +1,5 @@
-//! Workflows: how many runs of three local steps come to their end a second, how long the first step of a run on an idle server takes to
-//! begin, and what a great many runs that wait cost.
+//! Workflows: completed runs of three local steps per second, the delay of the first step of a run on an idle server, and the cost
+//! of many waiting runs.
 
 use std::time::{Duration, Instant};
 
@@ -26,10 +26,10 @@ pub fn measure(plan: Plan) {
     bench.create("waits", json!([{"id": "w", "type": "wait.duration", "with": {"seconds": 2_000_000}}]));
     let mut report = Report::default();
     let latencies = bench.first_steps(if plan.quick { 50 } else { 300 });
-    report.figure("trigger to first step, idle, p95", "ms", &[latencies], Target::AtMost(20.0));
+    report.measurement("trigger to first step, idle, p95", "ms", &[latencies], Target::AtMost(20.0));
     let (runs, rounds) = if plan.quick { (2_000, 2) } else { (10_000, plan.rounds) };
     let rates: Vec<f64> = (0..rounds).map(|_| bench.throughput(runs)).collect();
-    report.figure("three-step runs, end to end", "/s", &rates, Target::AtLeast(500.0));
+    report.measurement("three-step runs, end to end", "/s", &rates, Target::AtLeast(500.0));
     let waiting = if plan.quick { 10_000 } else { 100_000 };
     bench.start_many("waits", waiting);
     bench.settle();
@@ -37,8 +37,8 @@ pub fn measure(plan: Plan) {
     let before = cpu_time(bench.server.process_id());
     std::thread::sleep(idle);
     let used = cpu_time(bench.server.process_id()).saturating_sub(before).as_secs_f64() / idle.as_secs_f64() * 100.0;
-    report.figure(&format!("processor with {waiting} waiting runs"), "% of one", &[used], Target::AtMost(2.0));
-    report.figure(
+    report.measurement(&format!("processor with {waiting} waiting runs"), "% of one", &[used], Target::AtMost(2.0));
+    report.measurement(
         &format!("memory with {waiting} waiting runs"),
         "MiB",
         &[bench.server.resident_mebibytes()],
@@ -76,15 +76,15 @@ impl Bench {
         Request::create(PATH, &self.key, &body).answered(202)
     }
 
-    /// Starts so many runs over several connections.
+    /// Starts a number of runs over several connections.
     fn start_many(&self, key: &str, count: usize) {
         load::repeat(self.server.address, 32, &self.request(key), count);
     }
 
-    /// Waits until no run is on its way: all have ended, or wait.
+    /// Waits until no run is in progress: all have ended or wait.
     fn settle(&self) {
         loop {
-            // Each by itself: such a list comes straight from an index, however many runs there are.
+            // One status at a time, because such a list comes directly from an index.
             let none =
                 |status: &str| self.get(&format!("?view=runs&status={status}&limit=1"))["data"].as_array().unwrap().is_empty();
             if none("queued") && none("running") {
@@ -101,7 +101,7 @@ impl Bench {
         runs as f64 / started.elapsed().as_secs_f64()
     }
 
-    /// The 95th percentile of the time from the run's record to its first step, one run after the other.
+    /// The 95th percentile of the time from the record of a run to its first step, one run after another.
     fn first_steps(&self, count: usize) -> f64 {
         let mut millis: Vec<f64> = Vec::with_capacity(count);
         for _ in 0..count {

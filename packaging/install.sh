@@ -1,5 +1,5 @@
 #!/bin/sh
-# Installs tenantd from this directory, without a network, or removes it again. Data and configuration are kept unless told otherwise.
+# Installs tenantd from this directory without a network, or uninstalls it. Keeps data and configuration unless you request otherwise.
 set -eu
 
 usage() {
@@ -7,13 +7,13 @@ usage() {
 usage: ./install.sh [--root DIRECTORY] [--no-start]
        ./install.sh --uninstall [--purge-data [--yes]] [--root DIRECTORY]
 
-Run on a host that has tenantd, it upgrades it.
+Installs tenantd, or upgrades an existing installation.
 
-  --root DIRECTORY  install below this directory and start nothing
-  --no-start        install, and leave starting the service to you
-  --uninstall       stop the service and remove what was installed; configuration and data stay
-  --purge-data      with --uninstall: remove /etc/tenantd and /var/lib/tenantd too, after asking
-  --yes             do not ask
+  --root DIRECTORY  install below this directory and do not start the service
+  --no-start        do not start the service
+  --uninstall       stop the service and remove the installed files; keep configuration and data
+  --purge-data      with --uninstall: also delete /etc/tenantd and /var/lib/tenantd, after confirmation
+  --yes             do not ask for confirmation
 USAGE
 }
 
@@ -38,18 +38,18 @@ if [ "$purge" = yes ] && [ "$uninstall" = no ]; then
 fi
 case "$root" in
     '' | /*) ;;
-    # The script goes into its own directory.
+    # The script changes to its own directory.
     *) root=$PWD/$root ;;
 esac
-[ -n "$root" ] || [ "$(id -u)" -eq 0 ] || fail "this needs root"
+[ -n "$root" ] || [ "$(id -u)" -eq 0 ] || fail "run this script as root"
 cd "$(dirname "$0")"
 
 units="tenantd.socket tenantd.service tenantd-snapshot.timer"
 managed() { [ -z "$root" ] && [ -d /run/systemd/system ]; }
-# Everything below files/ is installed under the same name; what was installed is written down, for another version to remove.
+# Every file below files/ is installed under the same path. The list of installed files lets another version remove them.
 installed=$root/usr/share/doc/tenantd/installed
 list() { (cd files && find . -type f | sed 's#^\.##' | LC_ALL=C sort); }
-# Removes the files that are named; what belongs to the administrator stays.
+# Removes the listed files, but keeps configuration files.
 remove() {
     while read -r file; do
         case "$file" in
@@ -62,11 +62,11 @@ packaged() {
     dpkg-query --show --showformat='${db:Status-Status}' tenantd 2>/dev/null | grep -q '^installed$' || rpm --query --quiet tenantd 2>/dev/null
 }
 
-if [ -z "$root" ] && packaged; then fail "tenantd is installed as a package of this system: upgrade or remove it with the package manager"; fi
+if [ -z "$root" ] && packaged; then fail "tenantd is installed as a system package: upgrade or remove it with the package manager"; fi
 
 if [ "$uninstall" = yes ]; then
     if [ "$purge" = yes ] && [ "$ask" = yes ]; then
-        printf 'All data in %s/var/lib/tenantd will be lost, of all tenants. Type "remove" to go on: ' "$root"
+        printf 'This deletes all data of all tenants in %s/var/lib/tenantd. Type "remove" to continue: ' "$root"
         answer=
         read -r answer || true
         [ "$answer" = remove ] || fail "nothing was removed"
@@ -81,30 +81,30 @@ if [ "$uninstall" = yes ]; then
     for directory in doc licenses; do rmdir "$root/usr/share/$directory/tenantd" 2>/dev/null || true; done
     if [ "$purge" = yes ]; then rm -rf "$root/etc/tenantd" "$root/var/lib/tenantd"; fi
     if managed; then systemctl daemon-reload; fi
-    echo "tenantd is removed."
-    [ "$purge" = yes ] || echo "Configuration and data are kept in $root/etc/tenantd and $root/var/lib/tenantd."
+    echo "Removed tenantd."
+    [ "$purge" = yes ] || echo "Kept configuration and data in $root/etc/tenantd and $root/var/lib/tenantd."
     exit 0
 fi
 
 sha256sum --quiet --check SHA256SUMS
-files/usr/bin/tenantd --version >/dev/null || fail "this program does not run here: it is for $(basename "$PWD")"
+files/usr/bin/tenantd --version >/dev/null || fail "this program does not run on this host: it is for $(basename "$PWD")"
 list | while read -r file; do
     mode=0644
     if [ -x "files$file" ]; then mode=0755; fi
     mkdir -p "$root$(dirname "$file")"
     case "$file" in
         /etc/*)
-            # What an administrator has changed stays.
+            # Keep files that an administrator changed.
             if [ -e "$root$file" ]; then
                 if ! cmp -s "files$file" "$root$file"; then
                     install -m "$mode" "files$file" "$root$file.new"
-                    echo "$root$file is kept as it is; the one of this version is beside it, as $(basename "$file").new"
+                    echo "Kept $root$file unchanged. The file of this version is next to it, as $(basename "$file").new"
                 fi
                 continue
             fi
             ;;
     esac
-    # Beside it and renamed: a program that runs cannot be written over.
+    # Install under another name and rename it, because a running program cannot be overwritten.
     install -m "$mode" "files$file" "$root$file.installing"
     mv -f "$root$file.installing" "$root$file"
 done
@@ -124,4 +124,4 @@ if managed; then
         systemctl restart tenantd.service
     fi
 fi
-echo "tenantd is installed. The first operator's password: $root/var/lib/tenantd/initial-operator-password"
+echo "Installed tenantd. The password of the first operator is in $root/var/lib/tenantd/initial-operator-password"

@@ -1,5 +1,5 @@
-//! The composition root: opens the installation, builds kernel and slices, assembles the API, and runs it all until it is told to
-//! stop. Only `cli` imports this; nothing that is built here knows of it.
+//! The composition root: opens the installation, builds the kernel and the slices, assembles the API, and runs everything until
+//! shutdown. **Boundary:** only `cli` imports this module. Nothing that it builds depends on it.
 
 mod bootstrap;
 mod documents;
@@ -42,7 +42,7 @@ use tenantd_http::{
     rate::{RateLimitSweep, RateLimits},
     tls::{Certificate, CertificateFiles, CertificateWatch},
 };
-use tenantd_platform::{self as platform, Platform, Reload, ReloadRequests, Reloaded, Tenant};
+use tenantd_platform::{self as platform, Platform, Reload, ReloadReply, ReloadRequests, Tenant};
 use tenantd_quotas::{self as quotas, TenantQuotas};
 use tenantd_secrets::{self as secrets, NamedSecrets};
 use tenantd_sso::{self as sso, SingleSignOn};
@@ -62,8 +62,8 @@ use tenantd_workflows::{self as workflows, Workflows};
 pub use bootstrap::{Operator, first_password_file, prepare_installation};
 pub use documents::{ingest_document, internal_document, public_document};
 use edges::Parts;
-pub use portable::STAYING;
-use slices::Ground;
+pub use portable::TABLES_NOT_EXPORTED;
+use slices::SliceParts;
 pub use slices::Slices;
 
 const ADMIN_SOCKET: &str = "admin.sock";
@@ -73,7 +73,7 @@ pub fn admin_socket(data_directory: &Path) -> PathBuf {
     data_directory.join(ADMIN_SOCKET)
 }
 
-/// Where the search index is: derived data, which may be removed while no server runs.
+/// The directory of the search index. It is derived data and can be removed while no server runs.
 pub fn search_directory(data_directory: &Path) -> PathBuf {
     data_directory.join(SEARCH_DIRECTORY)
 }
@@ -107,7 +107,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
     .collect()
 }
 
-/// The tables of all slices with secrets under the installation key.
+/// The tables of all slices that contain secrets sealed with the installation key.
 pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
     [
         Webhooks::sealed_tables(),
@@ -119,7 +119,7 @@ pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
     .concat()
 }
 
-/// Every kind of event that a slice can emit.
+/// All event kinds that slices emit.
 pub fn event_kinds() -> Kinds {
     Kinds::new(
         [
@@ -145,7 +145,7 @@ pub fn event_kinds() -> Kinds {
     .with_members(tickets::EVENT_MEMBERS)
 }
 
-/// The readers of the log with a cursor in the store: an event stays until all of them have read it.
+/// The consumers of the event log that have a cursor in the store. An event is kept until all of them have read it.
 pub fn consumers() -> Vec<&'static str> {
     [
         Platform::CONSUMERS,
@@ -173,7 +173,7 @@ fn health_monitor(store: &Store, clock: &Clock, tasks: &Tasks, webhooks: &Webhoo
     }))
 }
 
-/// Whoever may open the admin socket.
+/// The principal of callers of the admin socket. Anyone who can open the socket is the operator.
 fn local_operator(platform: Tenant) -> Principal {
     Principal {
         tenant_id: platform.id,
@@ -188,7 +188,7 @@ fn local_operator(platform: Tenant) -> Principal {
     }
 }
 
-/// An open installation, not yet listening.
+/// An open installation that does not listen yet.
 #[derive(Debug)]
 pub struct App {
     pub store: Store,
@@ -204,35 +204,35 @@ pub struct App {
     tasks: Tasks,
     reloads: ReloadRequests,
     safe_mode: bool,
-    /// Held until the store is closed.
+    /// Keeps the data directory locked until the store is closed.
     data: DataDirectory,
 }
 
-/// Sockets that a service manager has opened, so that the server needs no right to open them.
+/// Sockets that the service manager opened. With them, the server needs no privilege to bind ports.
 #[derive(Debug, Default)]
 pub struct Sockets {
     pub api: Option<TcpListener>,
-    /// Answers with a redirect to the other.
+    /// Redirects plain HTTP to the API socket.
     pub redirect: Option<TcpListener>,
 }
 
-/// What a running server answers on.
+/// The addresses that a running server listens on.
 #[derive(Clone, Copy, Debug)]
 pub struct Addresses {
     pub api: SocketAddr,
     pub redirect: Option<SocketAddr>,
 }
 
-/// How long a stop may take.
+/// The maximum duration of a shutdown.
 #[derive(Clone, Copy, Debug)]
 pub struct StopLimits {
-    /// While the writer is stalled: requests and tasks that wait for it do not end by themselves.
+    /// While the writer is stalled. Requests and tasks that wait for the writer would not end by themselves.
     pub with_stalled_writer: Duration,
-    /// In any case.
+    /// In all other cases.
     pub longest: Duration,
 }
 
-/// A server that listens.
+/// A server that listens and answers requests.
 #[derive(Debug)]
 pub struct Running {
     pub app: App,
@@ -243,7 +243,7 @@ pub struct Running {
 }
 
 impl App {
-    /// Opens the installation in a directory that this process holds.
+    /// Opens the installation in a data directory that this process has locked.
     pub async fn open(
         config: Config,
         data: DataDirectory,
@@ -267,20 +267,20 @@ impl App {
         let (key, sealer) = keys_in_force(&store, &files).map_err(|error| error.to_string())?;
         let rotation =
             Rotation { store: store.clone(), clock: clock.clone(), sealer: sealer.clone(), files, tables: sealed_tables() };
-        if let Some(errand) = rotation.status().map_err(|error| error.to_string())?.errand {
-            tracing::warn!(errand, "the installation key is not where it is read from");
+        if let Some(action) = rotation.status().map_err(|error| error.to_string())?.operator_action {
+            tracing::warn!(action, "the new installation key is not in place yet; follow the action");
         }
-        let before_upgrade = upgrade::bring_forward(&store, &data, &config, &clock, upgrade::STEPS).await?;
+        let before_upgrade = upgrade::run_steps(&store, &data, &config, &clock, upgrade::STEPS).await?;
         let bound = rotation.bind_targets().await.map_err(|error| error.to_string())?;
         if bound > 0 {
-            tracing::info!(records = bound, "stored secrets are bound to their targets now");
+            tracing::info!(records = bound, "bound stored secrets to their targets");
         }
         let passwords = Passwords::new(config.secrets.password_hashes, config.secrets.password_queue, &mut entropy);
         let (reload, reloads) = Reload::channel();
         let egress = Egress::new(&config.egress, &[config.listen.address])?;
         let usage = Arc::new(Usage::new(config.analytics.count_requests));
         let clocks = Clocks::new(clock.clone());
-        let slices = Box::new(Slices::new(Ground {
+        let slices = Box::new(Slices::new(SliceParts {
             store: &store,
             clocks: &clocks,
             config: &config,
@@ -304,7 +304,7 @@ impl App {
         let local_operator = Arc::new(local_operator(platform));
         let rates = Arc::new(RateLimits::new(&config.rate_limits, clock.clone()));
         let tasks = Tasks::new(clock.clone());
-        slices.platform.set_storyteller(Arc::new(slices.sampler(&store, tasks.quiet())));
+        slices.platform.set_sample_generator(Arc::new(slices.sampler(&store, tasks.quiet())));
         let health = health_monitor(&store, &clock, &tasks, &slices.webhooks);
         let parts = Parts {
             config: &config,
@@ -322,8 +322,8 @@ impl App {
         Ok(Self { store, clock, clocks, slices, health, egress, config, rates, public, admin, tasks, reloads, safe_mode, data })
     }
 
-    /// Leaves out what tenants have set in motion: triggers, schedules and runs of workflows, and webhook deliveries. So the operator gets
-    /// in when one of them keeps the server from working. They continue after a normal start.
+    /// Turns off workflow triggers, schedules and runs, and webhook deliveries. In safe mode, the operator can sign in even if one
+    /// of them prevents the server from working. They continue after a normal start.
     pub fn in_safe_mode(mut self) -> Self {
         tracing::warn!("{SAFE_MODE}");
         self.health.enter_safe_mode();
@@ -362,12 +362,12 @@ impl App {
         }
     }
 
-    /// Starts to listen on the configured addresses. From here on requests are answered.
+    /// Listens on the configured addresses, answers requests and starts the background tasks.
     pub fn listen(self) -> Result<Running, String> {
         self.listen_on(Sockets::default())
     }
 
-    /// The same, on sockets that are open already where there are any.
+    /// Like `listen`, but uses the given sockets where there are any.
     pub fn listen_on(self, sockets: Sockets) -> Result<Running, String> {
         self.slices.upkeep.watch_disk()?;
         let mut running = self.answer_on(sockets)?;
@@ -375,12 +375,12 @@ impl App {
         Ok(running)
     }
 
-    /// Answers a request of the local operator without listening: for commands while no server runs.
+    /// Answers a request of the local operator without listening. Commands use it while no server runs.
     pub async fn answer_locally(&self, request: http::Request<bytes::Bytes>) -> Result<(http::StatusCode, bytes::Bytes), String> {
         self.admin.answer_locally(request).await
     }
 
-    /// Answers requests and does nothing by itself: nothing is sent, collected or tidied up in the background.
+    /// Listens without background tasks: nothing is sent, collected or cleaned up.
     pub fn listen_quietly(self) -> Result<Running, String> {
         self.answer_on(Sockets::default())
     }
@@ -399,7 +399,7 @@ impl App {
         let api = api.map_err(|error| fail(&listen.address, error))?;
         let redirect = match (sockets.redirect, listen.redirect_address) {
             (Some(socket), _) => {
-                Some(public.serve_redirect(socket, api.port()).map_err(|error| fail(&"the second socket", error))?)
+                Some(public.serve_redirect(socket, api.port()).map_err(|error| fail(&"the redirect socket", error))?)
             }
             (None, Some(address)) => {
                 let served = listener::bind(address).and_then(|socket| public.serve_redirect(socket, api.port()));
@@ -433,8 +433,8 @@ impl App {
 }
 
 impl Running {
-    /// Takes up settings that can change while serving: certificates, rate limits, limits of requests, trusted proxies, thresholds of the
-    /// disk. Returns the changed settings that only a restart takes up.
+    /// Applies the settings that can change while the server runs: certificates, rate limits, request limits, trusted proxies and
+    /// disk thresholds. Returns the changed settings that need a restart.
     pub fn reload(&self, config: &Config) -> Result<Vec<String>, String> {
         if let Some(certificate) = &self.certificate {
             certificate.reload()?;
@@ -447,7 +447,7 @@ impl Running {
         Ok(self.app.config.needs_restart(config))
     }
 
-    /// A little longer than an orderly stop takes: first for requests, then for tasks, then to close the store.
+    /// Slightly longer than an orderly shutdown takes: first the requests, then the tasks, then closing the store.
     pub fn stop_limits(&self) -> StopLimits {
         let Config { limits, webhooks, workflows, .. } = &self.app.config;
         let requests = Duration::from_secs(limits.shutdown_seconds) + Duration::from_secs(2);
@@ -455,15 +455,15 @@ impl Running {
         StopLimits { with_stalled_writer: requests, longest: requests + tasks + Duration::from_secs(10) }
     }
 
-    /// The next time that the operator asks over the admin socket to take up the settings anew, with whom to tell what came of it.
-    pub async fn reload_request(&mut self) -> Reloaded {
+    /// Waits for the next reload request of the operator over the admin socket. Returns the channel for its result.
+    pub async fn reload_request(&mut self) -> ReloadReply {
         self.app.reloads.next().await
     }
 
-    /// Stops in order: no new connections, requests finished, tasks finished, store closed.
+    /// Shuts down in order: refuses new connections, finishes requests, finishes tasks, closes the store.
     pub async fn shutdown(self) {
         let Self { app, public, admin, .. } = self;
-        app.store.let_all_write();
+        app.store.begin_shutdown();
         let patience = Duration::from_secs(app.config.limits.shutdown_seconds);
         tokio::join!(public.shutdown(patience), admin.shutdown(patience));
         app.tasks.shutdown().await;

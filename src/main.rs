@@ -1,4 +1,4 @@
-//! The `tenantd` binary: arguments in, exit code out.
+//! The `tenantd` binary. It runs the command line and returns its exit code.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
 """Clients of the installed service, on the standard library alone.
 
-usage: clients.py steady KEY STOP [--keep]   asks until the file STOP is there, and makes STOP.begun when all have begun; says how often,
-                                             and what failed
-       clients.py tour DEMO.json             goes through what a demonstration server can do with no network but loopback
+usage: clients.py steady KEY STOP [--keep]   sends requests until the file STOP exists, creates STOP.begun when all clients have started,
+                                             and prints the number of requests and the failures
+       clients.py tour DEMO.json             tests the features of a demo server that has only loopback
 """
 
 import base64
@@ -27,13 +27,13 @@ ANY_CERTIFICATE = ssl._create_unverified_context()
 def connect():
     connection = http.client.HTTPSConnection(*SERVER, context=ANY_CERTIFICATE, timeout=60)
     connection.connect()
-    # What is closed under a client is a failure here, not a reason to dial again.
+    # A closed connection is a failure here, so do not reconnect.
     connection.auto_open = 0
     return connection
 
 
 class Steady:
-    """A few clients that keep their connection for good, if any are to, and one that opens a new one for each request."""
+    """One client that opens a new connection for each request, and with `keeps` a few clients that keep their connection."""
 
     def __init__(self, key, stop, keeps):
         self.keeps = keeps
@@ -53,7 +53,7 @@ class Steady:
         next(self.requests)
 
     def attempt(self, act):
-        """As clients of HTTP do, a request on a new connection that was closed before its answer is sent once more."""
+        """Like HTTP clients do, sends a request again if its new connection was closed before the response."""
         try:
             act()
         except (ConnectionError, ssl.SSLEOFError):
@@ -69,7 +69,7 @@ class Steady:
                 self.failures.append(f"{act.__name__}: {error!r}")
                 break
             self.begun.put(act)
-            # Within the rate limit of a key.
+            # Stays within the rate limit of a key.
             time.sleep(0.25)
         self.begun.put(act)
 
@@ -104,9 +104,9 @@ class Steady:
         self.stop.with_suffix(".begun").touch()
         for thread in threads:
             thread.join()
-        told = {"requests": next(self.requests), "failures": self.failures, "certificates": len(self.certificates)}
-        print(json.dumps(told))
-        return 1 if self.failures or told["requests"] == 0 else 0
+        report = {"requests": next(self.requests), "failures": self.failures, "certificates": len(self.certificates)}
+        print(json.dumps(report))
+        return 1 if self.failures or report["requests"] == 0 else 0
 
 
 class Receiver(http.server.BaseHTTPRequestHandler):
@@ -123,19 +123,19 @@ class Receiver(http.server.BaseHTTPRequestHandler):
 
 
 class Tour:
-    def __init__(self, told):
-        self.told = told
+    def __init__(self, demo):
+        self.demo = demo
 
     def call(self, method, path, body=None, headers=None):
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"} | (headers or {"Authorization": f"Bearer {self.told['api_key']}"})
-        request = urllib.request.Request(self.told["url"] + path, data, headers, method=method)
+        headers = {"Content-Type": "application/json"} | (headers or {"Authorization": f"Bearer {self.demo['api_key']}"})
+        request = urllib.request.Request(self.demo["url"] + path, data, headers, method=method)
         answer = urllib.request.urlopen(request, timeout=60)
         text = answer.read()
         return answer, json.loads(text) if text else None
 
     def sign_in(self):
-        credentials = {"email": self.told["email"], "password": self.told["password"]}
+        credentials = {"email": self.demo["email"], "password": self.demo["password"]}
         answer, _ = self.call("POST", "/api/auth/login", credentials, {"Accept": "application/json"})
         cookie = answer.headers["Set-Cookie"].split(";")[0]
         _, session = self.call("GET", "/api/auth/session", headers={"Cookie": cookie})

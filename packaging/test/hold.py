@@ -1,4 +1,4 @@
-"""Holds one thread of another program, as a disk that does not answer would, until it is killed. All other threads go on.
+"""Stops one thread of another program, like a disk that does not answer, until the program is killed. All other threads continue.
 
 usage: hold.py THREAD
 """
@@ -18,7 +18,7 @@ if libc.ptrace(PTRACE_ATTACH, thread, None, None) != 0:
     sys.exit(f"thread {thread}: {os.strerror(ctypes.get_errno())}")
 os.waitpid(thread, WAIT_FOR_ANY_THREAD)
 print("held", flush=True)
-# Until it is no more: a program that has ended stays until whoever holds a thread of it has taken notice.
+# Waits until the program is gone. A process stays until its tracer has collected the exit of the thread.
 while True:
     _, status = os.waitpid(thread, WAIT_FOR_ANY_THREAD)
     if os.WIFEXITED(status) or os.WIFSIGNALED(status):

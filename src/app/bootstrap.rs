@@ -1,4 +1,5 @@
-//! The first start: installation key, store, the platform tenant and its operator. Every step can be cut off and done again.
+//! The first start: creates the installation key, the store, the platform tenant and its operator. **Invariant:** every step can be
+//! repeated after a crash.
 
 use std::{
     net::{IpAddr, UdpSocket},
@@ -25,17 +26,17 @@ use super::key_source;
 
 const PASSWORD_FILE: &str = "initial-operator-password";
 
-/// The file with the password of the first operator, until somebody removes it.
+/// The file with the password of the first operator. `None` if it was removed.
 pub fn first_password_file(data_directory: &Path) -> Option<PathBuf> {
     let file = data_directory.join(PASSWORD_FILE);
     file.exists().then_some(file)
 }
 
-/// The first operator.
+/// The account of the first operator.
 #[derive(Clone, Debug)]
 pub struct Operator {
     pub email: String,
-    /// Made at random and left in a file when absent.
+    /// If absent, tenantd generates a random password and writes it to a file.
     pub password: Option<Secret>,
 }
 
@@ -45,7 +46,7 @@ impl Default for Operator {
     }
 }
 
-/// Makes the installation in an empty directory: the key unless it is given from outside, and the store.
+/// Creates the installation in an empty directory: the store, and the installation key unless it comes from outside.
 pub fn prepare_installation(config: &Config, data: &DataDirectory) -> Result<(), StoreError> {
     let mut entropy = Entropy::from_os();
     let id = entropy.bytes();
@@ -81,7 +82,7 @@ impl std::fmt::Display for BootstrapError {
     }
 }
 
-/// The platform tenant, made with its operator when it is not there yet.
+/// Returns the platform tenant. Creates it and its operator if it is missing.
 pub(super) async fn ensure_operator(
     store: &Store,
     clock: &Clock,
@@ -123,7 +124,7 @@ pub(super) async fn ensure_operator(
     made.await.map_err(|error| error.to_string())
 }
 
-/// The names and addresses that the first certificate is for.
+/// The names and addresses of the self-signed certificate.
 pub(super) fn host_names(listen: IpAddr) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
@@ -140,7 +141,7 @@ pub(super) fn host_names(listen: IpAddr) -> Vec<String> {
     names
 }
 
-/// The address that this host would speak from; found without sending anything.
+/// The source address of outgoing connections. Connecting a UDP socket finds it without sending anything.
 fn outgoing_address() -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
     socket.connect("192.0.2.1:9").ok()?;

@@ -1,4 +1,4 @@
-//! The APIs that the two edges serve, and their published documents.
+//! Assembles the APIs of the two edges and their OpenAPI documents.
 
 use std::sync::{Arc, OnceLock};
 
@@ -19,55 +19,55 @@ use tenantd_directory::Directory;
 use tenantd_egress::Egress;
 use tenantd_http::{
     acts,
-    openapi::{self, About, Document, More},
+    openapi::{self, About, Additions, Document},
 };
 use tenantd_platform::{Platform, Reload};
 use tenantd_store::{KeyFiles, RedbEngine, Rotation, Store, WriterSettings};
 use tenantd_upkeep::{Places, Upkeep};
 use tenantd_webhooks::Webhooks;
 
-use super::{Ground, Slices, checked_tables, event_kinds};
+use super::{SliceParts, Slices, checked_tables, event_kinds};
 
 const PUBLIC: About = About {
     title: "tenantd",
     version: env!("CARGO_PKG_VERSION"),
     description: "The control plane of a multi-tenant IT operations platform: tickets, search, asset inventory, workflows, clouds, backups, analytics, API keys, webhooks, events and tenants. \
         Authenticate with an API key (`Authorization: Bearer …` or `X-API-Key: …`) or a session cookie. \
-        Errors are application/problem+json with a stable `code`. Lists are pages with a cursor. \
-        Records carry a version as their ETag. Every POST that changes a record takes an Idempotency-Key. \
+        Errors are application/problem+json with a stable `code`. Lists are paginated with a cursor. \
+        The ETag of a record is its version. Every POST that changes a record accepts an Idempotency-Key. \
         The documentation is at /documentation/.",
 };
 const INGEST: About = About {
     title: "tenantd ingest",
-    description: "How agents and imports bring organizations, users, devices and backup jobs into a tenant. Authenticate with an API key that has \
-        the scope `ingest:write`. The public API is described at /api/openapi.json.",
+    description: "The API that agents and imports use to send organizations, users, devices and backup jobs to a tenant. Authenticate with an API \
+        key that has the scope `ingest:write`. The public API is described at /api/openapi.json.",
     ..PUBLIC
 };
 const INTERNAL: About = About {
     title: "tenantd administration",
-    description: "What the admin socket serves beside the public API: for the local operator and the tenantd command.",
+    description: "The operations that the admin socket serves in addition to the public API. The local operator and the tenantd command use them.",
     ..PUBLIC
 };
 
 const PAGES: About = About {
     title: "tenantd pages",
-    description: "The pages for people who sign in. Nobody publishes this: it is what their input is checked against.",
+    description: "The sign-in pages. This document is not published. The server validates the input of the pages against it.",
     ..PUBLIC
 };
 
-/// What an edge serves, and the documents that its operations are in.
+/// The API of an edge, and the documents of its operations.
 pub(super) struct Service {
     pub(super) api: BoxEndpoint<'static, Response>,
     pub(super) documents: &'static Documents,
 }
 
-/// Follow from the code alone, so that all servers of a process share them.
+/// OpenAPI documents. They depend only on the code, so all servers of a process share them.
 pub(super) struct Documents {
-    /// Of the API that the pages are about.
+    /// The document of the API, which the documentation pages describe.
     pub(super) api: Document,
-    /// Of the way in for agents and imports.
+    /// The document of the ingest API for agents and imports.
     pub(super) ingest: Document,
-    /// Of the pages for people who sign in.
+    /// The document of the sign-in pages.
     pub(super) pages: Document,
 }
 
@@ -86,10 +86,10 @@ fn endpoint(api: impl OpenApi + 'static) -> BoxEndpoint<'static, Response> {
 
 fn document(api: impl OpenApi + 'static, about: About) -> Result<Document, String> {
     let draft = OpenApiService::new(api, about.title, about.version).spec();
-    openapi::publish(&draft, about, More::default())
+    openapi::publish(&draft, about, Additions::default())
 }
 
-/// The document of an API with the event feed, which carries records of all slices, also such that no operation has.
+/// The document of an API with the event feed. Events contain records of all slices, including records that no operation returns.
 fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Document, String> {
     let draft = OpenApiService::new(api, about.title, about.version).spec();
     let mut schemas = Directory::record_schemas();
@@ -99,7 +99,7 @@ fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Doc
     schemas.extend(acts::schemas());
     let kinds = event_kinds();
     schemas.extend(Platform::event_schemas(&kinds));
-    openapi::publish(&draft, about, More { schemas, webhooks: Webhooks::document(&kinds) })
+    openapi::publish(&draft, about, Additions { schemas, webhooks: Webhooks::document(&kinds) })
 }
 
 pub(super) fn public_service(slices: &Slices) -> Result<Service, String> {
@@ -108,7 +108,7 @@ pub(super) fn public_service(slices: &Slices) -> Result<Service, String> {
     Ok(Service { api, documents: documents.as_ref()? })
 }
 
-/// The admin socket serves the public API too, so that one client can do everything.
+/// The admin socket also serves the public API, so that one client can call every operation.
 pub(super) fn admin_service(slices: &Slices) -> Result<Service, String> {
     let api = endpoint((public_api(slices), admin_api(slices), slices.ingest.api(), slices.sso.pages()));
     let document = || document_with_events((public_api(slices), admin_api(slices)), INTERNAL);
@@ -155,7 +155,7 @@ fn admin_api(slices: &Slices) -> impl OpenApi + use<> {
     )
 }
 
-/// The slices over an empty store in a file that is removed: enough to say what their API looks like.
+/// Builds the slices over an empty store in a removed file. This is enough to describe their API.
 fn describe<T>(config: &Config, with: impl FnOnce(&Slices) -> T) -> Result<T, String> {
     let path = std::env::temp_dir().join(format!("tenantd-openapi-{}-{}", std::process::id(), Entropy::from_os().next_u64()));
     let engine = RedbEngine::create(&path, 1 << 20).map_err(|error| error.to_string())?;
@@ -163,7 +163,7 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices) -> T) -> Result<T, St
     let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 1 }).map_err(|error| error.to_string())?;
     let mut entropy = Entropy::from_os();
     let key = InstallationKey::generate(&mut entropy);
-    let slices = Slices::new(Ground {
+    let slices = Slices::new(SliceParts {
         store: &store,
         clocks: &Clocks::new(Clock::System),
         config,
@@ -179,25 +179,25 @@ fn describe<T>(config: &Config, with: impl FnOnce(&Slices) -> T) -> Result<T, St
         reload: Reload::channel().0,
         egress: &Egress::new(&config.egress, &[])?,
         usage: &Arc::default(),
-        // Nothing is written there: an index is opened by its task only.
+        // Nothing is written here, because only the task of the index opens it.
         search_directory: path.clone(),
         places: Places { data: path.clone(), store_file: path },
     })?;
     Ok(with(&slices))
 }
 
-/// The published document.
+/// The published OpenAPI document.
 pub fn public_document(config: &Config) -> Result<Value, String> {
     describe(config, |slices| document_with_events(public_api(slices), PUBLIC))?
         .map(|document| Arc::unwrap_or_clone(document.published))
 }
 
-/// The document of what only the admin socket serves.
+/// The document of the operations that only the admin socket serves.
 pub fn internal_document(config: &Config) -> Result<Value, String> {
     describe(config, |slices| document(admin_api(slices), INTERNAL))?.map(|document| Arc::unwrap_or_clone(document.published))
 }
 
-/// The document of the way in for agents and imports.
+/// The document of the ingest API for agents and imports.
 pub fn ingest_document(config: &Config) -> Result<Value, String> {
     describe(config, |slices| document(slices.ingest.api(), INGEST))?.map(|document| Arc::unwrap_or_clone(document.published))
 }

@@ -1,4 +1,4 @@
-//! The two edges: the public one and that of the admin socket, each over its documents, with what both share.
+//! Builds the two edges: the public edge and the edge of the admin socket.
 
 use std::sync::Arc;
 
@@ -10,18 +10,19 @@ use tenantd_base::{
     secrets::Secret,
     telemetry::{self, Usage},
 };
+use tenantd_console::{Documentation, Sources};
 use tenantd_http::{
     edge::{Edge, EdgeParts, EdgeSettings},
     idempotency::Idempotency,
     operations::Operations,
-    pages::{PageSources, Pages},
+    pages::{Page, PageSources, Pages},
     rate::RateLimits,
 };
 use tenantd_store::Store;
 
 use super::{Slices, documents, event_kinds};
 
-/// What both edges share.
+/// The parts that both edges share.
 pub(super) struct Parts<'a> {
     pub(super) config: &'a Config,
     pub(super) store: &'a Store,
@@ -46,19 +47,22 @@ impl Parts<'_> {
             }
             None => None,
         };
-        // Metrics are recorded from the first request on.
+        // Installs the recorder before the first request.
         telemetry::metrics();
         let health = self.health.clone();
-        let pages = upkeep.pages(&health).into_iter().chain([analytics.page()]).collect();
+        let documentation = Documentation::new(Sources {
+            document: documents.api.published.clone(),
+            kinds: event_kinds(),
+            rates: self.rates.clone(),
+            signing_keys: vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key(), transfer.public_key()],
+        });
+        let pages = upkeep.pages(&health).into_iter().chain([analytics.page(), Box::new(documentation) as Box<dyn Page>]);
         let pages = Pages::new(PageSources {
             document: documents.api.published.clone(),
             internal_document: documents.ingest.published.clone(),
-            kinds: event_kinds(),
-            rates: self.rates.clone(),
             store: self.store.clone(),
-            pages,
+            pages: pages.collect(),
             is_safe_mode: Box::new(move || health.is_safe_mode()),
-            signing_keys: vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key(), transfer.public_key()],
             metrics_token,
         });
         Ok(Arc::new(Edge::new(EdgeParts {

@@ -1,7 +1,7 @@
-//! How a tenant is taken out of every table of the catalogue.
+//! Lists how a deleted tenant is erased from every table of the catalog.
 //!
-//! **Invariant:** each table is either emptied of a removed tenant by one of [`tenant_rows`], or named in [`WITHOUT_TENANTS`] with the
-//! reason why nothing of a tenant is in it. A table that is added and forgotten here fails the test below.
+//! **Invariant:** for each table, either one of [`tenant_rows`] erases the rows of a tenant, or [`WITHOUT_TENANTS`] gives the reason why
+//! it has no tenant data. The test below fails for a table that is missing here.
 
 use tenantd_analytics::Analytics;
 use tenantd_auth::Auth;
@@ -20,42 +20,42 @@ use tenantd_workflows::Workflows;
 
 use super::checked_tables;
 
-/// Tables that hold nothing of a tenant, and why.
-#[cfg_attr(not(test), allow(dead_code, reason = "what is never looked for needs no code, only its reason"))]
+/// The tables without tenant data, and the reason.
+#[cfg_attr(not(test), allow(dead_code, reason = "only the test reads the reasons"))]
 const WITHOUT_TENANTS: &[(TableName, &str)] = &[
     (catalog::META, "the installation itself"),
-    (catalog::EVENT_HEAD, "places in the log"),
-    (catalog::EVENT_CURSORS, "places in the log"),
-    (catalog::LOGIN_FAILURES, "digests of addresses that were typed, for a day, whosever they are"),
-    (catalog::LOGIN_FAILURES_BY_TIME, "leads to digests"),
-    (catalog::SPENT_SIGN_ONS, "digests of random states, for minutes"),
-    (catalog::SPENT_SIGN_ONS_BY_EXPIRY, "leads to digests"),
+    (catalog::EVENT_HEAD, "positions in the log"),
+    (catalog::EVENT_CURSORS, "positions in the log"),
+    (catalog::LOGIN_FAILURES, "digests of the addresses of failed sign-ins, kept for a day"),
+    (catalog::LOGIN_FAILURES_BY_TIME, "index of digests"),
+    (catalog::SPENT_SIGN_ONS, "digests of random states, kept for minutes"),
+    (catalog::SPENT_SIGN_ONS_BY_EXPIRY, "index of digests"),
     (catalog::STATUS_DAYS, "the parts of the server"),
     (catalog::STATUS_INCIDENTS, "the parts of the server"),
     (catalog::PROBE, "a time"),
     (catalog::SNAPSHOT_RUNS, "snapshots of the installation"),
     (catalog::SNAPSHOT_WATCH, "a time"),
-    (catalog::DISK_SAMPLES, "the space of the disk"),
+    (catalog::DISK_SAMPLES, "free space of the disk"),
     (catalog::RELEASE, "the installation itself"),
     (catalog::KEY_ROTATION, "fingerprints of keys"),
-    (catalog::SCRUB, "the store itself; a problem may name the key of a record until the next round ends"),
+    (catalog::SCRUB, "the store itself; a problem can name the key of a record until the next scrub ends"),
 ];
 
-/// What gives numbers to events. An event that comes late must not get the number of one that is still to be removed.
+/// The tables that number events. A late event must not get the number of an event that is still to be removed.
 const LAST: [TableName; 2] = [catalog::EVENT_SEQUENCES, catalog::EVENT_SEGMENTS];
 
-/// Everything that tenants have, but for their own records and their usage, which [`tenantd_store::erase`] removes itself. First comes
-/// what acts by itself, so that it stops at once.
+/// The rows of tenants in all slices. [`tenantd_store::erase`] itself removes the tenant record and its usage. Webhooks, workflows
+/// and clouds come first, because they act by themselves and must stop at once.
 pub(super) fn tenant_rows() -> Vec<&'static dyn TenantRows> {
     let acting = [Webhooks::tables(), Workflows::tables(), Clouds::tables()].concat();
-    let mut kept_apart = Platform::own_tables().to_vec();
-    kept_apart.push(catalog::TENANT_USAGE);
+    let mut excluded = Platform::own_tables().to_vec();
+    excluded.push(catalog::TENANT_USAGE);
     let mut rows: Vec<&'static dyn TenantRows> = Vec::new();
     for table in acting.into_iter().chain(checked_tables()) {
         let Some(found) = Checked::tenant_rows(table) else { continue };
         let is_known = |tables: Vec<TableName>| tables == found.tables();
-        let is_apart = found.tables().iter().any(|table| kept_apart.contains(table));
-        if !is_apart && !rows.iter().any(|known| is_known(known.tables())) {
+        let is_excluded = found.tables().iter().any(|table| excluded.contains(table));
+        if !is_excluded && !rows.iter().any(|known| is_known(known.tables())) {
             rows.push(found);
         }
     }
@@ -74,14 +74,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_table_says_how_a_tenant_leaves_it_and_says_it_once() {
-        let mut told: Vec<TableName> = tenant_rows().iter().flat_map(|rows| rows.tables()).collect();
-        told.extend(Platform::own_tables());
-        told.push(catalog::TENANT_USAGE);
-        told.extend(WITHOUT_TENANTS.iter().map(|(table, _)| *table));
+    fn every_table_is_listed_once() {
+        let mut listed: Vec<TableName> = tenant_rows().iter().flat_map(|rows| rows.tables()).collect();
+        listed.extend(Platform::own_tables());
+        listed.push(catalog::TENANT_USAGE);
+        listed.extend(WITHOUT_TENANTS.iter().map(|(table, _)| *table));
         for table in catalog::ALL {
-            let times = told.iter().filter(|known| *known == table).count();
-            assert_eq!(times, 1, "{} is told of {times} times", table.name());
+            let times = listed.iter().filter(|known| *known == table).count();
+            assert_eq!(times, 1, "{} is listed {times} times", table.name());
         }
         assert!(WITHOUT_TENANTS.iter().all(|(_, reason)| !reason.is_empty()));
     }

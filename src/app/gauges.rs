@@ -1,4 +1,4 @@
-//! What analytics samples of the other slices, once an hour: each source looks at one of them through its face.
+//! The gauge sources of analytics. Once an hour, each source reads one slice through its public interface.
 
 use std::{
     ops::Bound,
@@ -18,10 +18,10 @@ use tenantd_tickets as tickets;
 
 use super::{App, search_directory};
 
-/// Tenants that are read at a time.
+/// The number of tenants that are read at a time.
 const PAGE: usize = 200;
 
-/// Every source of this server.
+/// All gauge sources of this server.
 pub(super) fn all(app: &App) -> Gauges {
     let tenants = app.slices.platform.tenants.clone();
     let listed = tenants.clone();
@@ -174,10 +174,11 @@ impl GaugeSource for InstallationGauges {
     }
 }
 
-/// How deep the folders of the index go.
+/// The depth of the directories of the index.
 const INDEX_DEPTH: u32 = 3;
 
-/// What the files of a directory take up, and of those below it to a depth. A file that is gone meanwhile takes up nothing.
+/// The size of all files of a directory, and of its subdirectories down to a depth. A file that disappears meanwhile counts as
+/// empty.
 fn file_bytes(directory: &Path, depth: u32) -> u64 {
     let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
     let bytes = |entry: std::fs::DirEntry| match entry.metadata() {

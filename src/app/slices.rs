@@ -1,4 +1,4 @@
-//! All slices over one store. What a slice is given of another is decided here and nowhere else.
+//! Builds all slices over one store. **Boundary:** only this module decides which other slices a slice can use.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -28,21 +28,22 @@ use tenantd_store::{Rotation, Store, holders::Holders, tasks::Quiet};
 use tenantd_tickets::{Priority, Tickets};
 use tenantd_transfer::{Others, Transfer};
 use tenantd_upkeep::{Places, Upkeep};
-use tenantd_webhooks::{Lookups, Surroundings, Webhooks};
+use tenantd_webhooks::{Dependencies, Lookups, Webhooks};
 use tenantd_workflows::{self as workflows, Workflows};
 
 use super::{erasure, event_kinds, portable};
 
-/// How long a program of a tenant may take before its worker counts as stalled, and a dry run.
-const PROGRAM: Duration = Duration::from_secs(1);
-const REHEARSAL: Duration = Duration::from_secs(30);
+/// The time after which the worker of a tenant's program counts as stalled.
+const PROGRAM_LIMIT: Duration = Duration::from_secs(1);
+/// The same for a dry run.
+const DRY_RUN_LIMIT: Duration = Duration::from_secs(30);
 
-/// What slices stand on.
-pub(super) struct Ground<'a> {
+/// The parts that all slices are built from.
+pub(super) struct SliceParts<'a> {
     pub(super) store: &'a Store,
     pub(super) clocks: &'a Clocks,
     pub(super) config: &'a Config,
-    /// What signatures are derived from.
+    /// The key that signing keys are derived from.
     pub(super) key: &'a InstallationKey,
     pub(super) rotation: &'a Rotation,
     pub(super) passwords: Passwords,
@@ -79,12 +80,12 @@ pub struct Slices {
 }
 
 impl Slices {
-    pub(super) fn new(ground: Ground<'_>) -> Result<Self, String> {
-        let Ground { config, key, passwords, reload, egress, usage, search_directory, places, .. } = ground;
-        let (store, clocks) = (|| ground.store.clone(), || ground.clocks.clone());
-        let clock = || ground.clocks.installation().clone();
-        let (sealer, limits) = (|| ground.rotation.sealer.clone(), &config.limits);
-        let platform = Platform::new(store(), clocks(), reload, limits, ground.rotation.clone());
+    pub(super) fn new(parts: SliceParts<'_>) -> Result<Self, String> {
+        let SliceParts { config, key, passwords, reload, egress, usage, search_directory, places, .. } = parts;
+        let (store, clocks) = (|| parts.store.clone(), || parts.clocks.clone());
+        let clock = || parts.clocks.installation().clone();
+        let (sealer, limits) = (|| parts.rotation.sealer.clone(), &config.limits);
+        let platform = Platform::new(store(), clocks(), reload, limits, parts.rotation.clone());
         let tenants = || platform.tenants.clone();
         let keys = ApiKeySlice::new(store(), clocks(), &config.api_keys, config.upgrade);
         let directory = Directory::new(&config.directory);
@@ -92,7 +93,7 @@ impl Slices {
         let sso = SingleSignOn::new(store(), clock(), sealer(), egress.clone(), tenants(), auth.clone(), directory);
         let tickets = Tickets::new(store(), clocks(), &config.tickets, limits);
         let backups = Backups::new(store(), clocks(), config.backup, limits, key, tickets.clone())?;
-        let ingest = DirectoryIngest::new(directory, store(), clocks(), limits, backups.job_taker());
+        let ingest = DirectoryIngest::new(directory, store(), clocks(), limits, backups.job_receiver());
         let inventory = Inventory::new(directory, store(), clocks(), limits);
         let search = Search::new(store(), clock(), search_directory);
         let clouds = Clouds::new(store(), clocks(), &config.cloud, sealer(), egress.clone(), tenants());
@@ -106,9 +107,9 @@ impl Slices {
             |patience| Programs::new(patience, store().shares().clone()).map_err(|error| format!("cannot start a worker: {error}"));
         let holders =
             Holders::new(CredentialRights { tenants: tenants(), provider_is_on: sso::provider_is_on }, config.upgrade.grace());
-        let around = workflows::Surroundings {
-            programs: pool(PROGRAM)?,
-            rehearsals: pool(REHEARSAL)?,
+        let dependencies = workflows::Dependencies {
+            programs: pool(PROGRAM_LIMIT)?,
+            rehearsals: pool(DRY_RUN_LIMIT)?,
             tenants: tenants(),
             egress: egress.clone(),
             vault: secrets.vault(),
@@ -116,8 +117,8 @@ impl Slices {
             id_by_name: |tx, tenant, name| Ok(tenantd_tickets::id_by_name(tx, tenant, name)?.map(|id| id.to_string())),
         };
         let steps = [tickets.steps(), clouds.steps(), backups.steps(), inventory.steps(), search.steps()].concat();
-        let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds(), around)?;
-        let around = Surroundings {
+        let workflows = Workflows::new(store(), clocks(), config.workflows, steps, event_kinds(), dependencies)?;
+        let dependencies = Dependencies {
             sealer: sealer(),
             egress: egress.clone(),
             tenants: tenants(),
@@ -133,11 +134,11 @@ impl Slices {
             },
         };
         let quotas = TenantQuotas::new(store(), clocks(), tenants());
-        let webhooks = Webhooks::new(store(), clocks(), config, around);
+        let webhooks = Webhooks::new(store(), clocks(), config, dependencies);
         let analytics = Analytics::new(store(), clocks(), usage.clone(), limits);
         let audit = Audit::new(store(), clock(), &config.audit, limits, key).map_err(|error| error.to_string())?;
         let rebuild = search.clone();
-        let carried = portable::Carried {
+        let exported = portable::ExportedSlices {
             sso: &sso,
             keys: &keys,
             clouds: &clouds,
@@ -148,13 +149,13 @@ impl Slices {
         let others = Others {
             tenants: tenants(),
             sealer: sealer(),
-            portables: portable::all(&carried)?,
+            portables: portable::all(&exported)?,
             rows: erasure::tenant_rows(),
             consumers: portable::consumers(),
             arrived: Arc::new(move || rebuild.rebuild()),
         };
         let transfer = Transfer::new(store(), clock(), limits, key, others).map_err(|error| error.to_string())?;
-        let upkeep = Upkeep::new(store(), clock(), config, places, tenants(), ground.rotation.clone(), key)?;
+        let upkeep = Upkeep::new(store(), clock(), config, places, tenants(), parts.rotation.clone(), key)?;
         Ok(Self {
             platform,
             directory,
@@ -180,7 +181,7 @@ impl Slices {
         })
     }
 
-    /// What fills evaluation tenants: it is given every slice that has a part in their story.
+    /// The generator of sample data. It gets every slice that the sample data has records of.
     pub(super) fn sampler(&self, store: &Store, quiet: Quiet) -> Sampler {
         Sampler {
             store: store.clone(),

@@ -1,8 +1,8 @@
-//! Brings the store of an older release forward. What is about to be changed is first written to a snapshot that proves itself, and nothing is
-//! changed when that cannot be.
+//! Upgrades the store of an older release. First it writes a snapshot of the store and verifies it. If the snapshot fails, it
+//! changes nothing.
 //!
-//! **Invariant:** the snapshot is of the store before the first step. A start that was cut off between two steps goes on from there, and
-//! takes no snapshot of what is half done.
+//! **Invariant:** the snapshot shows the store before the first step. After a crash between two steps, the next start continues with the
+//! remaining steps. It takes no snapshot of a half-upgraded store.
 
 use std::{
     os::unix::fs::DirBuilderExt,
@@ -17,14 +17,14 @@ use tenantd_base::{clock::Clock, config::Config};
 use tenantd_directory as directory;
 use tenantd_platform as platform;
 use tenantd_store::{
-    DataDirectory, Installation, Progress, Step, Store, StoreError, WriteTx, events, regroup, regroup_by_tenant, remove_file,
-    usage, way, write_private_file,
+    DataDirectory, Installation, Progress, Step, Store, StoreError, WriteTx, events, migration_path, regroup, regroup_by_tenant,
+    remove_file, usage, write_private_file,
 };
 use tenantd_upkeep::{self as upkeep, Places, Run};
 
 use super::{Slices, checked_tables};
 
-/// What leads to the format of this release from those before.
+/// The steps from older formats to the format of this release.
 pub const STEPS: &[Step] = &[
     Step { from: 1, advance: regroup },
     Step { from: 2, advance: platform::index_expiries },
@@ -35,36 +35,37 @@ pub const STEPS: &[Step] = &[
     Step { from: 7, advance: backup::derive_states },
 ];
 
-/// Gives the events of each tenant numbers of their own, and counts what tenants use.
+/// Numbers the events of each tenant separately, and counts the usage of tenants.
 fn to_format_6(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     events::number_tenants(tx, &platform::tenant_ids(tx)?)?;
     usage::recount(tx, &checked_tables())?;
     Ok(Progress::Done)
 }
 
-/// Present while an upgrade is under way.
+/// The marker file exists while an upgrade is in progress.
 const MARKER_FILE: &str = "upgrading";
 
-/// The upgrade that is under way, and the snapshot of before its first step.
+/// The upgrade in progress, and the snapshot from before its first step.
 #[derive(Debug, Serialize, Deserialize)]
 struct Marker {
     from: u32,
     to: u32,
-    /// The place of the newest event when the snapshot was taken. Steps append no events, so another one means that a server has run since.
+    /// The position of the newest event at the time of the snapshot. Steps append no events, so a different position means that a
+    /// server has run since.
     newest_event: u64,
     snapshot: PathBuf,
 }
 
 impl Marker {
-    /// Whether the store is in the middle of this upgrade, and the snapshot can be restored. If not, the marker is stale.
+    /// Whether the store is in the middle of this upgrade and the snapshot can be restored. If not, the marker is stale.
     fn is_valid(&self, found: u32, to: u32, newest_event: u64) -> bool {
         let is_same = self.to == to && (self.from..to).contains(&found) && self.newest_event == newest_event;
         is_same && Installation::of_snapshot(&self.snapshot).is_ok_and(|snapshot| snapshot.format == self.from)
     }
 }
 
-/// Runs the steps that the store lacks. What came of the snapshot, when one was needed.
-pub(super) async fn bring_forward(
+/// Runs the missing steps. Returns the snapshot run if a snapshot was needed.
+pub(super) async fn run_steps(
     store: &Store,
     data: &DataDirectory,
     config: &Config,
@@ -76,13 +77,13 @@ pub(super) async fn bring_forward(
         store.read(|tx| Ok::<_, StoreError>((Installation::read(tx)?.format, events::head(tx)?))).map_err(failed)?;
     let marker = data.path().join(MARKER_FILE);
     let mut run = None;
-    if let Some(to) = way(found, steps).map_err(failed)?.last().copied() {
-        tracing::info!(from = found, to, "the store is brought forward");
-        if config.snapshots.before_upgrade && !is_under_way(&marker, found, to, newest_event) {
+    if let Some(to) = migration_path(found, steps).map_err(failed)?.last().copied() {
+        tracing::info!(from = found, to, "upgrading the store");
+        if config.snapshots.before_upgrade && !is_in_progress(&marker, found, to, newest_event) {
             let taken = snapshot(store, data, config, clock, (found, to)).await?;
-            let begun = Marker { from: found, to, newest_event, snapshot: PathBuf::from(&taken.path) };
-            let begun = serde_json::to_vec(&begun).map_err(|error| error.to_string())?;
-            write_private_file(&marker, &begun).map_err(failed)?;
+            let content = Marker { from: found, to, newest_event, snapshot: PathBuf::from(&taken.path) };
+            let content = serde_json::to_vec(&content).map_err(|error| error.to_string())?;
+            write_private_file(&marker, &content).map_err(failed)?;
             run = Some(taken);
         }
     }
@@ -91,7 +92,7 @@ pub(super) async fn bring_forward(
     Ok(run)
 }
 
-/// Looks at the records of older releases that act for somebody, now that it is known who may do what.
+/// Finds owners for API keys, workflows and webhooks of older releases. Runs after the slices know the rights of users.
 pub(super) async fn adopt(slices: &Slices) -> Result<(), String> {
     let keys = slices.keys.adopt(&slices.platform.tenants, &slices.holders).await.map_err(|error| error.to_string())?;
     let workflows = slices.workflows.adopt().await.map_err(|error| error.to_string())?;
@@ -101,17 +102,17 @@ pub(super) async fn adopt(slices: &Slices) -> Result<(), String> {
             keys,
             workflows,
             webhooks,
-            "an older release has left these without an owner who has the rights that they need. They stop after upgrade.legacy_days. \
-             Take the keys and the workflows over, and save the routes of the webhooks again"
+            "records of an older release have no owner with the rights that they need. They stop after upgrade.legacy_days. Take \
+             ownership of the keys and the workflows, and save the routes of the webhooks again"
         );
     }
     Ok(())
 }
 
-/// Whether the store is in the middle of an upgrade whose snapshot is there already. A marker that cannot be read does not count.
-fn is_under_way(marker: &Path, found: u32, to: u32, newest_event: u64) -> bool {
-    let begun = std::fs::read(marker).ok().and_then(|content| serde_json::from_slice::<Marker>(&content).ok());
-    begun.is_some_and(|begun| begun.is_valid(found, to, newest_event))
+/// Whether an interrupted upgrade already has its snapshot. A marker that cannot be read does not count.
+fn is_in_progress(marker: &Path, found: u32, to: u32, newest_event: u64) -> bool {
+    let marker = std::fs::read(marker).ok().and_then(|content| serde_json::from_slice::<Marker>(&content).ok());
+    marker.is_some_and(|marker| marker.is_valid(found, to, newest_event))
 }
 
 async fn snapshot(
@@ -131,8 +132,8 @@ async fn snapshot(
     match taken.run.failure {
         None => Ok(taken.run),
         Some(failure) => Err(format!(
-            "the store is to be brought from format {from} to {to}, but the snapshot that comes first is not there: {failure}. \
-             Nothing was changed. Make room, name another place as snapshots.directory, or go without it by `tenantd serve --without-snapshot`"
+            "cannot write the snapshot before the upgrade from format {from} to {to}: {failure}. Nothing was changed. Free disk space, set \
+             another snapshots.directory, or upgrade without a snapshot: `tenantd serve --without-snapshot`"
         )),
     }
 }
@@ -151,7 +152,7 @@ mod tests {
         clock: Clock::System,
     };
 
-    #[allow(clippy::unnecessary_wraps, reason = "the form of a step")]
+    #[allow(clippy::unnecessary_wraps, reason = "the signature of a step")]
     fn done(_: &mut WriteTx) -> Result<Progress, StoreError> {
         Ok(Progress::Done)
     }
@@ -161,7 +162,7 @@ mod tests {
     }
 
     static TWO: [Step; 2] = [Step { from: FORMAT, advance: done }, Step { from: FORMAT + 1, advance: done }];
-    static CUT_OFF: [Step; 2] = [Step { from: FORMAT, advance: done }, Step { from: FORMAT + 1, advance: broken }];
+    static INTERRUPTED: [Step; 2] = [Step { from: FORMAT, advance: done }, Step { from: FORMAT + 1, advance: broken }];
 
     struct Fixture {
         directory: tempfile::TempDir,
@@ -180,7 +181,7 @@ mod tests {
 
     impl Fixture {
         async fn upgrade(&self, steps: &'static [Step]) -> Result<Option<Run>, String> {
-            bring_forward(&self.store, &self.data, &self.config, &Clock::System, steps).await
+            run_steps(&self.store, &self.data, &self.config, &Clock::System, steps).await
         }
 
         fn format(&self) -> u32 {
@@ -194,7 +195,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_snapshot_of_before_is_written_first_and_only_then() {
+    async fn a_snapshot_is_written_before_the_first_step() {
         let fixture = fixture(&[]);
         assert_eq!(fixture.upgrade(&[]).await.unwrap(), None);
         assert!(fixture.snapshots().is_empty());
@@ -209,9 +210,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_migration_that_was_cut_off_goes_on_without_a_snapshot_of_what_is_half_done() {
+    async fn an_interrupted_upgrade_continues_without_another_snapshot() {
         let fixture = fixture(&[]);
-        assert!(fixture.upgrade(&CUT_OFF).await.unwrap_err().contains("the power is gone"));
+        assert!(fixture.upgrade(&INTERRUPTED).await.unwrap_err().contains("the power is gone"));
         assert_eq!((fixture.format(), fixture.snapshots().len()), (FORMAT + 1, 1));
         assert_eq!(fixture.upgrade(&TWO).await.unwrap(), None);
         assert_eq!((fixture.format(), fixture.snapshots().len()), (FORMAT + 2, 1));
@@ -241,7 +242,7 @@ mod tests {
             (FORMAT, target, 7, good),
             (FORMAT, target, 0, &older.directory.path().join("missing")),
             (FORMAT, target, 0, &damaged),
-            // A store and no snapshot of this format.
+            // Not a snapshot of this format.
             (FORMAT, target, 0, &older.data.path().join("tenantd.lock")),
         ] {
             let fixture = fixture(&[]);
@@ -250,7 +251,7 @@ mod tests {
             assert!(run.is_some_and(|run| run.is_snapshot()), "{from} {to} {newest_event} {}", snapshot.display());
             assert_eq!((fixture.format(), fixture.snapshots().len()), (target, 1));
         }
-        // One that an older release has left, which only names a snapshot.
+        // The marker of an older release, which only names a snapshot.
         let plain = fixture(&[]);
         std::fs::write(plain.data.path().join(MARKER_FILE), taken.path.as_bytes()).unwrap();
         assert!(plain.upgrade(&TWO).await.unwrap().is_some());
@@ -265,16 +266,16 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_the_snapshot_nothing_is_changed_unless_that_is_wanted() {
+    async fn without_the_snapshot_nothing_is_changed_unless_it_is_disabled() {
         let blocked = tempfile::NamedTempFile::new().unwrap();
         let place = || ("snapshots.directory", blocked.path().display().to_string());
         let refused = fixture(&[place()]);
         assert!(refused.upgrade(&TWO).await.is_err());
-        // There is never room on a disk that has to stay empty.
+        // With these thresholds, the disk never has room.
         let all = [("disk.full_percent", "100".to_owned()), ("disk.full_bytes", i64::MAX.to_string())];
         let full = fixture(&all);
-        let told = full.upgrade(&TWO).await.unwrap_err();
-        assert!(told.contains("no room") && told.contains("--without-snapshot"), "{told}");
+        let error = full.upgrade(&TWO).await.unwrap_err();
+        assert!(error.contains("not enough space") && error.contains("--without-snapshot"), "{error}");
         assert_eq!((refused.format(), full.format()), (FORMAT, FORMAT));
         let without = fixture(&[place(), ("snapshots.before_upgrade", "false".to_owned())]);
         assert_eq!(without.upgrade(&TWO).await.unwrap(), None);

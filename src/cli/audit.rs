@@ -1,5 +1,5 @@
-//! `tenantd audit`: proves that the audit is what was written, with a server, without one, or from an export on another machine; and
-//! gives out checkpoints to keep elsewhere.
+//! `tenantd audit`: verifies that the audit is unchanged, on a running server, in a data directory, or in an export on another
+//! machine. It also prints checkpoints to keep elsewhere.
 
 use std::{
     fs::File,
@@ -17,30 +17,30 @@ use tenantd_store::{Store, StoreError};
 use super::{Common, Failure, client::Client, offline, output};
 use crate::app::key_source;
 
-/// What the file of a store begins with.
+/// The first bytes of a store file.
 const STORE_MAGIC: &[u8] = b"redb";
-/// A longer line is none of an export.
+/// The maximum length of a line of an export.
 const MAX_LINE: u64 = 1 << 20;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum AuditCommand {
-    /// Check every record of the audit, and name the first that is not what was written.
+    /// Verify every audit record, and report the first changed record of each tenant.
     Verify(Verify),
-    /// Print the newest checkpoint of every tenant's audit, one a line, to be kept elsewhere.
+    /// Print the newest audit checkpoint of every tenant, one per line. Keep them on another host.
     Checkpoint,
-    /// Print the key that checkpoints of this installation are checked with.
+    /// Print the public key that verifies the checkpoints of this installation.
     PublicKey,
 }
 
 #[derive(Debug, Args)]
 pub(super) struct Verify {
-    /// An export (NDJSON without filters) or a snapshot. Without it the running server's store is checked, or that of the data
-    /// directory when no server runs.
+    /// An audit export (NDJSON without filters) or a snapshot. Default: the store of the running server, or of the data directory
+    /// if no server runs.
     file: Option<PathBuf>,
-    /// The public key of the installation, in hexadecimal. Needed for a file on a machine that has no installation key.
+    /// The public key of the installation, in hexadecimal. Required for a file on a host without the installation key.
     #[arg(long, value_name = "KEY")]
     public_key: Option<PublicKey>,
-    /// A file with checkpoints that were kept elsewhere, one a line: what they cover must be there unchanged.
+    /// A file with earlier checkpoints, one per line. The records that they cover must exist unchanged.
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
 }
@@ -86,7 +86,7 @@ impl Verify {
         let report = match &self.file {
             Some(file) => {
                 let key = self.public_key.map_or_else(|| installation_public_key(common), Ok).map_err(|failure| {
-                    Failure::Failed(format!("{}; give the installation's key with --public-key KEY", failure.text()))
+                    Failure::Failed(format!("{}; specify the public key of the installation with --public-key KEY", failure.text()))
                 })?;
                 show(&check_file(file, &key, &known)?)
             }
@@ -102,18 +102,18 @@ impl Verify {
                 show(&check_store(&store, &key, &known)?)
             }
         };
-        tell(common, &report)
+        print_report(common, &report)
     }
 }
 
-fn tell(common: &Common, report: &Value) -> Result<(), Failure> {
+fn print_report(common: &Common, report: &Value) -> Result<(), Failure> {
     let sound = report.get("sound") == Some(&Value::Bool(true));
     if common.json {
         output::json(report)?;
     } else {
         let count = |name: &str| output::text(report, name);
         let read = (count("/records"), count("/checkpoints"), count("/chains"));
-        output::line(&format!("{} records and {} kept checkpoints of {} tenants read.", read.0, read.1, read.2))?;
+        output::line(&format!("Verified {} records and {} checkpoints of {} tenants.", read.0, read.1, read.2))?;
         for found in report.get("breaks").and_then(Value::as_array).into_iter().flatten() {
             let text = |name: &str| output::text(found, name);
             output::line(&format!("{}: record {}: {}", text("/tenant_id"), text("/number"), text("/reason")))?;
@@ -121,8 +121,8 @@ fn tell(common: &Common, report: &Value) -> Result<(), Failure> {
     }
     match sound {
         true if common.json => Ok(()),
-        true => output::line("The audit is what was written."),
-        false => Err(Failure::Failed("the audit is not what was written".to_owned())),
+        true => output::line("The audit is unchanged."),
+        false => Err(Failure::Failed("the audit was changed".to_owned())),
     }
 }
 
@@ -176,7 +176,10 @@ fn each_line(path: &Path, mut visit: impl FnMut(&str) -> Result<(), Failure>) ->
             return Ok(());
         }
         if length as u64 == MAX_LINE {
-            return Err(Failure::Failed(format!("{}: a line is longer than {MAX_LINE} bytes", path.display())));
+            return Err(Failure::Failed(format!(
+                "{}: a line is longer than {MAX_LINE} bytes, so this is not an audit export",
+                path.display()
+            )));
         }
         visit(line.trim_end())?;
     }

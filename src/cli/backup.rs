@@ -1,4 +1,4 @@
-//! `tenantd backup` and `tenantd restore`: a snapshot of the live store, and an installation from one.
+//! `tenantd backup` and `tenantd restore`: writes a snapshot of the running store, and creates an installation from a snapshot.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use tenantd_store::{DataDirectory, KeyFingerprint, StoreError, write_private_fil
 use super::{
     Common, Failure,
     client::Client,
-    offsite::{self, FromOffsite, Reached},
+    offsite::{self, FromOffsite, RestorePoint},
     output,
 };
 use crate::app::{checked_tables, key_source};
@@ -24,27 +24,27 @@ use crate::app::{checked_tables, key_source};
 pub(super) struct Backup {
     #[command(subcommand)]
     command: Option<BackupCommand>,
-    /// Where to write the snapshot; nothing may be there yet. The server writes it, as the user it runs as.
+    /// The path of the new snapshot, which must not exist yet. The server writes it as its own user.
     #[arg(required_unless_present_any = ["directory", "offsite"], conflicts_with_all = ["directory", "keep", "offsite"])]
     file: Option<PathBuf>,
-    /// A directory of snapshots, in place of a file: the new one is named by its time.
+    /// Write the snapshot to this directory instead of a file. Its name contains the time.
     #[arg(long, value_name = "DIRECTORY")]
     directory: Option<PathBuf>,
-    /// How many snapshots to keep in the directory; the oldest beyond that are removed once the new one is good.
+    /// The number of snapshots to keep in the directory. After the new one is verified, the oldest are removed. Default: all.
     #[arg(long, value_name = "NUMBER", requires = "directory", value_parser = clap::value_parser!(u16).range(1..))]
     keep: Option<u16>,
-    /// Send the snapshot, encrypted, to the place that `offsite.url` names, in place of a file.
+    /// Send the snapshot to the location in `offsite.url` instead of a file, encrypted unless `offsite.unencrypted` is set.
     #[arg(long, conflicts_with = "directory")]
     offsite: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum BackupCommand {
-    /// Show the backups at the place that `offsite.url` names.
+    /// List the backups at the location in `offsite.url`.
     List,
 }
 
-/// How long the server may take for a snapshot.
+/// The maximum time that the command waits for the server.
 const LONGEST_SECONDS: u32 = 86_400;
 const PREFIX: &str = "tenantd-";
 const SUFFIX: &str = ".snapshot";
@@ -55,7 +55,7 @@ impl Backup {
             return offsite::list(common).await;
         }
         if self.offsite {
-            return send(common).await;
+            return send_offsite(common).await;
         }
         let failed = |error: std::io::Error| Failure::Failed(error.to_string());
         let file = match (&self.file, &self.directory) {
@@ -63,7 +63,7 @@ impl Backup {
             (None, Some(directory)) => {
                 directory.join(format!("{PREFIX}{}{SUFFIX}", Clock::System.now().to_string().replace(':', "")))
             }
-            (None, None) => return Err(Failure::Failed("name a file, or a --directory".to_owned())),
+            (None, None) => return Err(Failure::Failed("specify a file or a --directory".to_owned())),
         };
         let path = std::path::absolute(file).map_err(failed)?;
         let client = Client::new(common)?;
@@ -81,18 +81,18 @@ impl Backup {
         }
         let count = |name: &str| output::text(&report, name);
         output::line(&format!(
-            "{} records, {} written to {} in {}, read back from there and compared.",
+            "Wrote {} records ({}) to {} in {}, and verified the snapshot.",
             count("/records"),
             output::bytes(&report, "/file_bytes"),
             path.display(),
             output::seconds(&report, "/duration_seconds"),
         ))?;
-        output::line("The installation key is not in it: keep a copy of the key apart from the snapshot.")
+        output::line("The snapshot does not contain the installation key. Keep a copy of the key in another place.")
     }
 }
 
-/// Has the server send a backup to the configured place.
-async fn send(common: &Common) -> Result<(), Failure> {
+/// Asks the server to send a backup to the configured location.
+async fn send_offsite(common: &Common) -> Result<(), Failure> {
     let path = format!("/internal/admin/offsite-backups?wait_seconds={LONGEST_SECONDS}");
     let report = Client::new(common)?.post(&path, None).await?;
     if common.json {
@@ -100,17 +100,17 @@ async fn send(common: &Common) -> Result<(), Failure> {
     }
     let text = |name: &str| output::text(&report, name);
     output::line(&format!(
-        "{} records, {} sent to {} in {}, read back from there and compared. {} older backups were removed.",
+        "Sent {} records ({}) to {} in {}, and verified the backup. Removed {} older backups.",
         text("/records"),
         output::bytes(&report, "/stored_bytes"),
         text("/place"),
         output::seconds(&report, "/duration_seconds"),
         text("/removed"),
     ))?;
-    output::line("The installation key is not in it: keep a copy of the key apart from the backups.")
+    output::line("The backup does not contain the installation key. Keep a copy of the key in another place.")
 }
 
-/// Removes the oldest snapshots of a directory, and what was never finished. Their names tell their age; what is named otherwise is not ours.
+/// Removes the oldest snapshots of a directory, and unfinished ones. The age comes from the name. Files with other names are kept.
 fn rotate(directory: &Path, keep: usize) -> std::io::Result<()> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(directory)? {
@@ -118,7 +118,7 @@ fn rotate(directory: &Path, keep: usize) -> std::io::Result<()> {
         if name.starts_with(PREFIX) && name.ends_with(SUFFIX) {
             names.push(name);
         } else if name.starts_with(&format!(".{PREFIX}")) && name.ends_with(&format!("{SUFFIX}.partial")) {
-            // One is written at a time, so this was left behind by a server that was cut off in the middle of it.
+            // Only one snapshot is written at a time, so this file is left over from a crash.
             std::fs::remove_file(directory.join(name))?;
         }
     }
@@ -129,25 +129,25 @@ fn rotate(directory: &Path, keep: usize) -> std::io::Result<()> {
 
 #[derive(Debug, Args)]
 pub(super) struct Restore {
-    /// The snapshot.
+    /// The path of the snapshot.
     #[arg(required_unless_present = "from")]
     file: Option<PathBuf>,
     #[command(flatten)]
     offsite: FromOffsite,
-    /// The installation key that the snapshot's secrets are sealed under. Needed unless it is configured or in place already.
+    /// The file of the installation key that seals the secrets of the snapshot. Default: the configured key.
     #[arg(long, value_name = "FILE")]
     installation_key: Option<PathBuf>,
 }
 
-/// The only copy of another key may be in the place of the restored one.
+/// Refuses to overwrite a different installation key, because it may be the only copy.
 fn ensure_no_other_key(path: &Path, wanted: KeyFingerprint) -> Result<(), StoreError> {
     if !path.exists() || InstallationKey::load(path).is_ok_and(|found| found.fingerprint() == wanted) {
         return Ok(());
     }
-    Err(StoreError::Installation(format!("{} is another installation key: move it away first, and keep it", path.display())))
+    Err(StoreError::Installation(format!("{} is another installation key: move it to a safe place first", path.display())))
 }
 
-/// A backup from elsewhere, in the data directory, before it is restored.
+/// The file of a fetched off-site backup in the data directory, until it is restored.
 const FETCHED: &str = "offsite.fetched";
 
 impl Restore {
@@ -157,7 +157,7 @@ impl Restore {
         let source = key_source(&config, data.path());
         let key_path = self.installation_key.as_ref().unwrap_or(&source.path);
         let key = InstallationKey::load(key_path).map_err(|error| {
-            Failure::Failed(format!("{error}; name the snapshot's installation key with --installation-key FILE"))
+            Failure::Failed(format!("{error}; specify the installation key of the snapshot with --installation-key FILE"))
         })?;
         let take = |file: &Path| {
             data.restore(file, &checked_tables(), |fingerprint| {
@@ -176,8 +176,8 @@ impl Restore {
                 Ok(())
             })
         };
-        let mut taken_from = None;
-        let mut reached = Reached::default();
+        let mut source_location = None;
+        let mut reached = RestorePoint::default();
         let restored = match (&self.file, &self.offsite.from) {
             (Some(file), _) => take(file),
             (None, Some(from)) => {
@@ -185,9 +185,9 @@ impl Restore {
                     return Err(Failure::Failed(format!("{} already holds an installation", data.path().display())));
                 }
                 let fetched = data.path().join(FETCHED);
-                let chosen = self.offsite.choose(from, &config, &key).await?;
-                taken_from = Some(chosen.shown());
-                let restored = chosen.fetch(&fetched).await.map(|found| {
+                let backup = self.offsite.select(from, &config, &key).await?;
+                source_location = Some(backup.location());
+                let restored = backup.fetch(&fetched).await.map(|found| {
                     reached = found;
                     take(&fetched)
                 });
@@ -196,7 +196,7 @@ impl Restore {
                 }
                 restored?
             }
-            (None, None) => return Err(Failure::Usage("name a snapshot, or `--from offsite`".to_owned())),
+            (None, None) => return Err(Failure::Usage("specify a snapshot or `--from offsite`".to_owned())),
         };
         let report = restored.map_err(|error| error.to_string())?;
         let directory = data.path().display().to_string();
@@ -205,19 +205,16 @@ impl Restore {
                 "data_directory": directory,
                 "records": report.records,
                 "index_entries": report.index_entries,
-                "taken_from": taken_from,
+                "taken_from": source_location,
                 "restored_to": reached.time,
                 "warnings": reached.warnings,
             }));
         }
-        if let Some(place) = taken_from {
-            output::line(&format!("Taken from {place}."))?;
+        if let Some(place) = source_location {
+            output::line(&format!("Source: {place}."))?;
         }
         reached.print()?;
-        output::line(&format!(
-            "{} records and {} index entries read: the snapshot is sound.",
-            report.records, report.index_entries
-        ))?;
-        output::line(&format!("The installation is restored in {directory}; start it with `tenantd serve`."))
+        output::line(&format!("Verified {} records and {} index entries.", report.records, report.index_entries))?;
+        output::line(&format!("Restored the installation to {directory}. Start it with `tenantd serve`."))
     }
 }

@@ -1,5 +1,5 @@
-//! `tenantd backup-key`: a key for backups that leave the host. What is configured here encrypts them; what is in the file opens them, and
-//! belongs on another host.
+//! `tenantd backup-key`: creates a key pair for off-site backups. The recipient encrypts them and belongs in the configuration. The
+//! identity decrypts them and belongs on another host.
 
 use std::{io::Write, os::unix::fs::OpenOptionsExt, path::PathBuf};
 
@@ -12,7 +12,7 @@ use super::{Common, Failure, output};
 
 #[derive(Debug, Args)]
 pub(super) struct BackupKey {
-    /// Where to write the identity, which opens backups; nothing may be there yet. Carry it away from this host.
+    /// The path of the new identity file, which must not exist yet. The identity decrypts backups. Move it to another host.
     file: PathBuf,
 }
 
@@ -34,7 +34,7 @@ impl BackupKey {
         }
         output::line(&recipient)?;
         output::line(&format!(
-            "Add this recipient to offsite.recipients. Move {shown} to a safe place away from this host: without it nobody can open the backups."
+            "Add this recipient to offsite.recipients. Move {shown} to a safe place on another host. Without it, the backups cannot be decrypted."
         ))
     }
 }

@@ -1,4 +1,4 @@
-//! `tenantd check`: proves that the store, or a snapshot of it, is what it claims to be.
+//! `tenantd check`: verifies every record and index of the store or of a snapshot.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::app::checked_tables;
 
 #[derive(Debug, Args)]
 pub(super) struct Check {
-    /// A snapshot. Without it the running server's store is checked, or that of the data directory when no server runs.
+    /// A snapshot. Default: the store of the running server, or of the data directory if no server runs.
     file: Option<PathBuf>,
 }
 
@@ -32,7 +32,7 @@ impl Check {
             output::json(&report)?;
         } else {
             let count = |name: &str| output::text(&report, name);
-            output::line(&format!("{} records and {} index entries read.", count("/records"), count("/index_entries")))?;
+            output::line(&format!("Verified {} records and {} index entries.", count("/records"), count("/index_entries")))?;
             for problem in report.get("problems").and_then(Value::as_array).into_iter().flatten() {
                 output::line(problem.as_str().unwrap_or_default())?;
             }
@@ -40,7 +40,7 @@ impl Check {
         if clean {
             return if common.json { Ok(()) } else { output::line("The store is sound.") };
         }
-        Err(Failure::Failed("the store is damaged; restore a backup that passes `tenantd check`".to_owned()))
+        Err(Failure::Failed("the store is damaged; restore a snapshot that passes `tenantd check`".to_owned()))
     }
 }
 

@@ -1,5 +1,5 @@
-//! Speaks to the running server over its admin socket: HTTP on a unix socket, where whoever may open the file is the operator. With
-//! `--offline` the same requests are answered in this process, from the data directory of a server that is stopped.
+//! The client of the running server. It sends HTTP over the admin socket, a Unix socket: anyone who can open it is the operator.
+//! With `--offline`, this process answers the same requests from the data directory of a stopped server.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use tokio::net::UnixStream;
 use super::{Common, Failure, demo, offline};
 use crate::app::{App, admin_socket};
 
-/// How a command reaches the installation.
+/// The flag of commands that also work without a server.
 #[derive(Clone, Copy, Debug, Args)]
-pub(super) struct Reach {
-    /// Work on the data directory itself, while the server is stopped.
+pub(super) struct OfflineArgs {
+    /// Use the data directory directly. The server must be stopped.
     #[arg(long, global = true)]
     pub(super) offline: bool,
 }
@@ -25,8 +25,8 @@ pub(super) struct Reach {
 #[derive(Debug)]
 pub(super) struct Client {
     socket: PathBuf,
-    /// Answers in this process, in place of a server.
-    stopped: Option<Box<App>>,
+    /// Answers requests in this process instead of a server.
+    local: Option<Box<App>>,
 }
 
 impl Client {
@@ -36,27 +36,27 @@ impl Client {
         if common.data_dir.is_some() || common.config.is_some() || configured.socket.exists() {
             return Ok(configured);
         }
-        // Somebody who tries tenantd has no installation but the demo.
+        // Without an installation on this host, use a running demo.
         let mut demos = demo::directories().into_iter().map(|directory| Self::at(&directory)).filter(Self::is_running);
         Ok(demos.next().unwrap_or(configured))
     }
 
-    pub(super) async fn reach(common: &Common, reach: Reach) -> Result<Self, Failure> {
+    pub(super) async fn connect(common: &Common, args: OfflineArgs) -> Result<Self, Failure> {
         let mut client = Self::new(common)?;
-        if reach.offline {
-            client.stopped = Some(Box::new(offline::open_app(common).await?));
+        if args.offline {
+            client.local = Some(Box::new(offline::open_app(common).await?));
         }
         Ok(client)
     }
 
-    /// To the server of another data directory than the configured one.
+    /// A client of the server of this data directory.
     pub(super) fn at(data_directory: &Path) -> Self {
-        Self { socket: admin_socket(data_directory), stopped: None }
+        Self { socket: admin_socket(data_directory), local: None }
     }
 
-    /// Whether no server is there to do what goes on in the background.
+    /// Whether no server runs the background tasks.
     pub(super) fn is_offline(&self) -> bool {
-        self.stopped.is_some()
+        self.local.is_some()
     }
 
     pub(super) fn is_running(&self) -> bool {
@@ -79,7 +79,7 @@ impl Client {
         self.call(Method::DELETE, path, None).await
     }
 
-    /// Whether there is something at the path.
+    /// Whether the resource at the path exists.
     pub(super) async fn has(&self, path: &str) -> Result<bool, Failure> {
         let (status, answer) = self.ask(Method::GET, path, None).await?;
         match status {
@@ -89,11 +89,11 @@ impl Client {
         }
     }
 
-    /// What the server answers to a GET, as it came.
+    /// The raw body of the response to a GET request.
     pub(super) async fn text(&self, path: &str) -> Result<String, Failure> {
         let (status, bytes) = self.exchange(Method::GET, path, None).await?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
-        if status.is_success() { Ok(text) } else { Err(Failure::Failed(format!("{path} was answered with {status}"))) }
+        if status.is_success() { Ok(text) } else { Err(Failure::Failed(format!("GET {path} failed with {status}"))) }
     }
 
     async fn call(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Failure> {
@@ -116,7 +116,7 @@ impl Client {
             None => request.body(Bytes::new()),
         };
         let request = request.map_err(|error| broken(&error))?;
-        if let Some(app) = &self.stopped {
+        if let Some(app) = &self.local {
             return app.answer_locally(request).await.map_err(|error| broken(&error));
         }
         let stream = UnixStream::connect(&self.socket).await.map_err(|error| connect_failure(&self.socket, &error))?;
@@ -130,7 +130,7 @@ impl Client {
         Ok((status, bytes))
     }
 
-    /// The id of a tenant that is named by its id or its slug.
+    /// The id of the tenant with this id or slug.
     pub(super) async fn tenant_id(&self, name: &str) -> Result<String, Failure> {
         if name.starts_with("tnt_") {
             return Ok(name.to_owned());
@@ -138,26 +138,26 @@ impl Client {
         let query: String = form_urlencoded::Serializer::new(String::new()).append_pair("slug", name).finish();
         let found = self.get(&format!("/api/platform/tenants?{query}")).await?;
         let id = found.pointer("/data/0/id").and_then(Value::as_str).map(str::to_owned);
-        id.ok_or_else(|| Failure::Failed(format!("there is no tenant {name}; `tenantd tenant list` shows them")))
+        id.ok_or_else(|| Failure::Failed(format!("there is no tenant {name}; list the tenants with `tenantd tenant list`")))
     }
 }
 
 fn broken(error: &dyn std::fmt::Display) -> Failure {
-    Failure::Failed(format!("the server does not answer: {error}"))
+    Failure::Failed(format!("the request to the server failed: {error}"))
 }
 
 pub(super) fn connect_failure(socket: &Path, error: &std::io::Error) -> Failure {
     let shown = socket.display();
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => {
-            Failure::Denied(format!("{shown}: permission denied; run this as the user that tenantd runs as, or as root"))
+            Failure::Denied(format!("{shown}: permission denied; run this command as the user of the tenantd service, or as root"))
         }
-        _ => Failure::NotRunning(format!("no server answers at {shown}; start it with `tenantd serve`, or name its --data-dir")),
+        _ => Failure::NotRunning(format!("no server listens on {shown}; start it with `tenantd serve`, or specify its --data-dir")),
     }
 }
 
 pub(super) fn problem_failure(status: StatusCode, problem: &Value) -> Failure {
-    let detail = problem.get("detail").and_then(Value::as_str).unwrap_or("no reason given");
+    let detail = problem.get("detail").and_then(Value::as_str).unwrap_or("the server gave no reason");
     let errors = problem.get("errors").and_then(Value::as_array).into_iter().flatten();
     let lines: Vec<String> = errors
         .map(|error| {

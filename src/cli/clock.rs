@@ -1,4 +1,4 @@
-//! `tenantd clock`: the clocks of evaluation tenants of the running server.
+//! `tenantd clock`: advances the clocks of evaluation tenants on the running server.
 
 use clap::Subcommand;
 use serde_json::json;
@@ -7,12 +7,12 @@ use super::{Common, Failure, client::Client, output};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ClockCommand {
-    /// Let time pass in an evaluation tenant: what falls due by then happens at once, in this tenant only.
+    /// Advance the clock of an evaluation tenant. Everything that is due by then happens at once, in this tenant only.
     ///
-    /// Service levels are missed, keys expire, backups are late, schedules and timers of workflows come, deliveries are tried again.
-    /// Sessions, tokens and rate limits follow the installation's clock. A clock cannot be set back.
+    /// Tickets breach their service levels, keys expire, backups become overdue, workflow schedules and timers fire, and deliveries
+    /// are retried. Sessions, tokens and rate limits follow the clock of the installation. A clock cannot be set back.
     Advance {
-        /// How much: days, hours, minutes and seconds such as 3d, 12h, 90m or 1d12h, and at most 366 days.
+        /// The duration in days, hours, minutes and seconds, such as 3d, 12h, 90m or 1d12h. At most 366 days.
         #[arg(value_parser = seconds)]
         span: u32,
         /// The tenant's id or slug.
@@ -22,7 +22,7 @@ pub(super) enum ClockCommand {
 }
 
 const FIELDS: [(&str, &str); 4] =
-    [("tenant", "/id"), ("slug", "/slug"), ("its time", "/clock/now"), ("ahead, in seconds", "/clock/ahead_seconds")];
+    [("tenant", "/id"), ("slug", "/slug"), ("current time", "/clock/now"), ("ahead, in seconds", "/clock/ahead_seconds")];
 
 impl ClockCommand {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
@@ -34,10 +34,10 @@ impl ClockCommand {
     }
 }
 
-/// The seconds of a span such as `1d12h`: numbers with their units, the larger ones first, each at most once.
+/// Parses a duration such as `1d12h` into seconds. Larger units come first, and each unit occurs at most once.
 fn seconds(text: &str) -> Result<u32, String> {
     const UNITS: [(char, u32); 4] = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
-    let wrong = || format!("{text} is no span: give days, hours, minutes and seconds such as 3d, 12h, 90m or 1d12h");
+    let wrong = || format!("{text} is not a duration: use days, hours, minutes and seconds, such as 3d, 12h, 90m or 1d12h");
     let (mut rest, mut total, mut units) = (text, 0_u32, UNITS.iter());
     while !rest.is_empty() {
         let end = rest.find(|letter: char| !letter.is_ascii_digit()).ok_or_else(wrong)?;
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_numbers_with_units_in_their_order() {
+    fn durations_are_numbers_with_units_in_order() {
         for (text, expected) in [("3d", 259_200), ("12h", 43_200), ("90m", 5_400), ("1d12h", 129_600), ("1h1s", 3_601)] {
             assert_eq!(seconds(text), Ok(expected), "{text}");
         }

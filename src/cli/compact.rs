@@ -1,5 +1,5 @@
-//! `tenantd compact`: gives the free space of the store's file back to the file system. Nobody may use the file meanwhile, so a
-//! server has to be stopped first.
+//! `tenantd compact`: returns the free space of the store file to the file system. The server must be stopped, because nothing else
+//! may use the file meanwhile.
 
 use clap::Args;
 use indicatif::HumanBytes;
@@ -9,7 +9,7 @@ use super::{Common, Failure, client::Client, offline, output};
 
 #[derive(Debug, Args)]
 pub(super) struct Compact {
-    /// Only tell how much space is free in the file.
+    /// Only print how much space is free in the file.
     #[arg(long)]
     dry_run: bool,
 }
@@ -17,11 +17,10 @@ pub(super) struct Compact {
 impl Compact {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
         if Client::new(common)?.is_running() {
-            let text = "the server is running, and nobody may use the store while its file is compacted: stop it first, such as with \
-                        `systemctl stop tenantd`";
+            let text = "the server is running and uses the store file: stop it first, for example with `systemctl stop tenantd`";
             return Err(Failure::Failed(text.to_owned()));
         }
-        let data = offline::hold(common)?;
+        let data = offline::lock(common)?;
         let dry_run = self.dry_run;
         let work = move || {
             let fail = |error: tenantd_store::StoreError| Failure::Failed(error.to_string());
@@ -37,9 +36,9 @@ impl Compact {
         match (after, common.json) {
             (None, true) => output::json(&json!({"bytes": before, "free_bytes": freed})),
             (Some(after), true) => output::json(&json!({"bytes_before": before, "bytes_after": after})),
-            (None, false) => output::line(&format!("{} of {} are free.", HumanBytes(freed), HumanBytes(before))),
+            (None, false) => output::line(&format!("{} of {} in the store file are free.", HumanBytes(freed), HumanBytes(before))),
             (Some(after), false) => output::line(&format!(
-                "The store's file had {} and has {} now: {} were given back.",
+                "The store file was {} and is now {}: {} were given back.",
                 HumanBytes(before),
                 HumanBytes(after),
                 HumanBytes(freed)

@@ -1,10 +1,10 @@
-//! `tenantd completions`: what a shell needs to complete the arguments of this command.
+//! `tenantd completions`: prints the completion script of a shell.
 
 use clap::{Args, CommandFactory, ValueEnum};
 
 use super::{Arguments, Common, Failure, output};
 
-/// A shell that completions can be made for.
+/// The supported shells.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Shell {
     Bash,
@@ -14,6 +14,7 @@ enum Shell {
 
 #[derive(Debug, Args)]
 pub(super) struct Completions {
+    /// The shell that completes the arguments of `tenantd`.
     shell: Shell,
 }
 

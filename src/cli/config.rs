@@ -1,4 +1,4 @@
-//! `tenantd config`: what the settings are, and whether they can be used.
+//! `tenantd config`: prints and validates the configuration.
 
 use clap::Subcommand;
 
@@ -6,9 +6,9 @@ use super::{Common, Failure, output};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
-    /// Read the configuration as the service would, and say what is wrong with it.
+    /// Validate the configuration as the service does, and print every problem.
     Check,
-    /// Print the settings in force, from defaults, file and environment.
+    /// Print the effective configuration, from defaults, file and environment.
     Show,
 }
 

@@ -1,4 +1,4 @@
-//! `tenantd demo`: the two-minute evaluation. A directory that was used before is opened again as it was.
+//! `tenantd demo`: runs a server with an evaluation tenant. With an existing data directory, it continues with the data in it.
 
 use std::{
     io::IsTerminal,
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tenantd_api_keys::{ApiKeyError, NewApiKey};
 use tenantd_auth::AuthError;
 use tenantd_base::{access::TenantKind, clock::Clock, entropy::Entropy, id::TenantId, secrets::Secret, telemetry};
-use tenantd_platform::{Evaluation, NewTenant, Story, Tenant, TenantStatus};
+use tenantd_platform::{Evaluation, NewTenant, SampleSpec, Tenant, TenantStatus};
 use tenantd_store::{
     StoreError, catalog,
     events::{Actor, Intent},
@@ -35,26 +35,26 @@ const EMAIL: &str = "admin@demo.example";
 const KEY_DAYS: u32 = 90;
 const ORGANIZATIONS: u32 = 24;
 const DEVICES_EACH: u32 = 20;
-/// How often the progress is updated.
+/// The interval of progress updates.
 const PROGRESS: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub(super) struct Demo {
-    /// The address to listen on; port 0 takes a free one. 127.0.0.1:8080 when absent, or a free port if that one is taken.
+    /// The address to listen on. Port 0 picks a free port. Default: 127.0.0.1:8080, or a free port if 8080 is in use.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
     /// Serve HTTPS with a self-signed certificate.
     #[arg(long)]
     tls: bool,
-    /// How many tickets the invented story has, with the organizations, people and devices in it. 0: an empty tenant.
+    /// The number of sample tickets. The sample data also has organizations, people and devices. 0 creates an empty tenant.
     #[arg(long, value_name = "COUNT", default_value_t = 3000)]
     tickets: u32,
-    /// The same number tells the same story.
+    /// The seed of the sample data. The same seed generates the same data.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
 }
 
-/// What a visitor needs; kept in the data directory so that the next start can tell it again.
+/// The credentials of the visitor, stored in the data directory so that the next start can print them again.
 #[derive(Debug, Serialize, Deserialize)]
 struct Credentials {
     tenant_id: String,
@@ -69,11 +69,11 @@ impl Demo {
             return self.run_in(common, directory).await;
         }
         let directory = fresh_directory()?;
-        let ended = self.run_in(common, &directory).await;
-        // Nothing in there is meant to outlive this process, least of all its keys.
+        let result = self.run_in(common, &directory).await;
+        // The directory is temporary. Its keys must not outlive this process.
         match std::fs::remove_dir_all(&directory) {
-            Err(error) if ended.is_ok() => Err(Failure::Failed(format!("{}: {error}", directory.display()))),
-            _ => ended,
+            Err(error) if result.is_ok() => Err(Failure::Failed(format!("{}: {error}", directory.display()))),
+            _ => result,
         }
     }
 
@@ -84,32 +84,32 @@ impl Demo {
             ("listen.address", listen.clone()),
             ("listen.tls", self.tls.to_string()),
             ("telemetry.log_level", "warn".to_owned()),
-            // There is nobody whom this visitor could slow down.
+            // There are no other tenants to protect from this visitor.
             ("limits.evaluation_events", i64::MAX.to_string()),
             ("rate_limits.evaluation_percent", "100".to_owned()),
-            // Nobody takes snapshots of an evaluation. The settings of an installation on the same host are not meant for it.
+            // A demo needs no backups, and the settings of an installation on the same host do not apply to it.
             ("offsite.url", String::new()),
             ("snapshots.max_age_hours", "0".to_owned()),
         ];
         if common.data_dir.is_none() {
-            // Nothing in there outlives this process.
+            // A temporary directory needs no reserve.
             flags.push(("disk.reserve_bytes", "0".to_owned()));
         }
         let config = common.settings(&flags)?;
-        // Standard output belongs to what the visitor is told; a log there only says what went wrong.
+        // Standard output is for the credentials, so the log has only warnings and errors.
         telemetry::install_logs(&config.telemetry)?;
         let signals = Signals::take()?;
         let app = open(config.clone(), Clock::System, Operator::default()).await?;
-        let another = |failure: String| Failure::Failed(format!("{failure}; choose another address with --listen"));
+        let another = |failure: String| Failure::Failed(format!("{failure}; specify another address with --listen"));
         let running = app.listen().map_err(another)?;
         let credentials = self.credentials(&running.app, directory).await?;
         let scheme = if self.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", running.addresses.api);
-        tell(common, &url, &credentials, directory, self.tls)?;
+        print_welcome(common, &url, &credentials, directory, self.tls)?;
         serve_until_stopped(running, signals, || Ok(config.clone())).await
     }
 
-    /// The credentials of the demonstration tenant, which is made when it is not there yet.
+    /// Returns the credentials of the demo tenant. Creates the tenant if it is missing.
     async fn credentials(&self, app: &App, directory: &Path) -> Result<Credentials, Failure> {
         let path = directory.join(CREDENTIALS_FILE);
         if let Ok(text) = std::fs::read_to_string(&path) {
@@ -123,10 +123,10 @@ impl Demo {
         let platform = platform.ok_or_else(|| Failure::Failed("the installation has no platform tenant".to_owned()))?;
         let intent = Intent::new(platform.id, app.clock.now(), Actor::system("demo"));
         let credentials = match known {
-            // A start that was cut off before it could tell the credentials left a tenant behind: it gets new ones.
+            // A start that crashed before it stored the credentials left a tenant. Give it new credentials.
             Some(tenant) => {
                 until_ready(app, tenant.id).await?;
-                admit_again(app, intent, &tenant).await?
+                renew_credentials(app, intent, &tenant).await?
             }
             None => self.create(app, intent).await?,
         };
@@ -138,7 +138,7 @@ impl Demo {
     async fn create(&self, app: &App, intent: Intent) -> Result<Credentials, Failure> {
         let platform = &app.slices.platform;
         let organizations = if self.tickets == 0 { 0 } else { ORGANIZATIONS };
-        let story = Story {
+        let spec = SampleSpec {
             seed: self.seed,
             organizations,
             devices: organizations * DEVICES_EACH,
@@ -147,13 +147,13 @@ impl Demo {
             runs: true,
         };
         let (access, admission) = platform.admit(SLUG, intent.now).await.map_err(|error| error.to_string())?;
-        let (tenants, evaluation) = (platform.tenants.clone(), Evaluation { story, admission });
+        let (tenants, evaluation) = (platform.tenants.clone(), Evaluation { story: spec, admission });
         let new =
             NewTenant { name: "Demo".to_owned(), slug: Some(SLUG.to_owned()), kind: TenantKind::Evaluation, expires_days: None };
         let made = app.store.write(move |tx| tenants.create_evaluation(tx, &mut intent.begin(), &new, &evaluation));
         let tenant = made.await.map_err(|error| error.to_string())?;
         if self.tickets > 0 {
-            let what = format!("Preparing {} tickets and {} devices …", self.tickets, organizations * DEVICES_EACH);
+            let what = format!("Creating {} tickets and {} devices …", self.tickets, organizations * DEVICES_EACH);
             let progress = show_progress(app, tenant.id, what, self.tickets);
             tokio::select! {
                 ready = until_ready(app, tenant.id) => ready?,
@@ -172,7 +172,7 @@ impl Demo {
     }
 }
 
-/// Waits until the tenant is filled.
+/// Waits until the tenant has its sample data.
 async fn until_ready(app: &App, tenant: TenantId) -> Result<(), Failure> {
     loop {
         let seen = app.store.version(catalog::TENANTS);
@@ -184,8 +184,8 @@ async fn until_ready(app: &App, tenant: TenantId) -> Result<(), Failure> {
     }
 }
 
-/// Gives the visitor a new password and another key.
-async fn admit_again(app: &App, intent: Intent, tenant: &Tenant) -> Result<Credentials, Failure> {
+/// Creates a new password and a new API key for the visitor.
+async fn renew_credentials(app: &App, intent: Intent, tenant: &Tenant) -> Result<Credentials, Failure> {
     let password = Secret::random_password(&mut Entropy::from_os());
     let hash = app.slices.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
     let (users, keys) = (app.slices.auth.users.clone(), app.slices.keys.clone());
@@ -195,7 +195,7 @@ async fn admit_again(app: &App, intent: Intent, tenant: &Tenant) -> Result<Crede
         users.reset_password(tx, &mut act, EMAIL, Some(tenant_id), &hash)?;
         let new = NewApiKey {
             name: format!("Demo key {}", act.now),
-            description: Some("Made by tenantd demo.".to_owned()),
+            description: Some("Created by tenantd demo.".to_owned()),
             scopes: vec!["*".to_owned()],
             organization_ids: Vec::new(),
             allowed_ips: Vec::new(),
@@ -214,14 +214,14 @@ async fn admit_again(app: &App, intent: Intent, tenant: &Tenant) -> Result<Crede
     })
 }
 
-/// The usual address, or one with a free port if another program has that.
+/// The default address, or any free port if another program uses that address.
 fn free_address() -> String {
     let is_free = std::net::TcpListener::bind(ADDRESS).is_ok();
     if is_free { ADDRESS } else { ANY_PORT }.to_owned()
 }
 
-/// Shows the progress of the sample data on a terminal. It returns only if reading the store fails.
-#[allow(clippy::print_stderr, reason = "standard output has only what the visitor needs")]
+/// Shows the progress of the sample data on a terminal. Returns only if reading the store fails.
+#[allow(clippy::print_stderr, reason = "standard output is for the credentials")]
 async fn show_progress(app: &App, tenant: TenantId, what: String, tickets: u32) -> Failure {
     if !std::io::stderr().is_terminal() {
         eprintln!("{what}");
@@ -237,19 +237,19 @@ async fn show_progress(app: &App, tenant: TenantId, what: String, tickets: u32) 
     }
 }
 
-#[allow(clippy::print_stderr, reason = "standard output has only what the visitor needs")]
+#[allow(clippy::print_stderr, reason = "standard output is for the credentials")]
 fn end_progress() {
     if std::io::stderr().is_terminal() {
         eprintln!();
     }
 }
 
-/// The directories of demos that this user runs.
+/// The data directories of demos that this user runs.
 pub(super) fn directories() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
     let ours = entries.filter(|entry| {
         let is_demo = entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX);
-        // Somebody else could put a directory there, and a server in it that waits for secrets.
+        // Another user could create such a directory with a server that collects secrets.
         let is_private = entry.metadata().is_ok_and(|found| {
             found.is_dir() && found.uid() == rustix::process::getuid().as_raw() && found.mode().trailing_zeros() >= 6
         });
@@ -275,7 +275,7 @@ enum DemoError {
     Store(#[from] StoreError),
 }
 
-fn tell(common: &Common, url: &str, credentials: &Credentials, directory: &Path, tls: bool) -> Result<(), Failure> {
+fn print_welcome(common: &Common, url: &str, credentials: &Credentials, directory: &Path, tls: bool) -> Result<(), Failure> {
     let Credentials { tenant_id, email, password, api_key } = credentials;
     if common.json {
         let value =
@@ -297,7 +297,7 @@ fn tell(common: &Common, url: &str, credentials: &Credentials, directory: &Path,
          {curl} \"$URL/api/rmm/reports/asset-inventory?group_by=os_version&summary=true\" -H \"X-API-Key: $KEY\"\n\
          {curl} $URL/api/admin/api-keys -H \"X-API-Key: $KEY\" -H 'Content-Type: application/json' -d '{{\"name\":\"My first key\",\"scopes\":[\"*\"],\"expires_days\":30}}'\n\
          {curl} \"$URL/api/psa/workflows/trigger?view=runs&limit=5\" -H \"X-API-Key: $KEY\"\n\n\
-         Ctrl-C stops it.",
+         Press Ctrl-C to stop the server.",
         output::bold(&format!("tenantd {} is ready at {url}", env!("CARGO_PKG_VERSION"))),
         directory.display()
     ))

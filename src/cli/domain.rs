@@ -1,32 +1,32 @@
-//! `tenantd domain`: the operator's word for mail domains of tenants, on the running server or on one that is stopped.
+//! `tenantd domain`: approves mail domains of tenants, on the running server or offline.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::{
     Common, Failure,
-    client::{Client, Reach},
+    client::{Client, OfflineArgs},
     output,
 };
 
 #[derive(Debug, Args)]
 pub(super) struct DomainCommand {
     #[command(flatten)]
-    reach: Reach,
+    args: OfflineArgs,
     #[command(subcommand)]
     command: Domain,
 }
 
 #[derive(Debug, Subcommand)]
 enum Domain {
-    /// Let a tenant's identity provider answer for a domain, without a record in DNS.
+    /// Approve a mail domain for the identity provider of a tenant, without a DNS record.
     Approve {
-        /// Such as acme.com.
+        /// The mail domain, such as acme.com.
         domain: String,
-        /// The tenant's id or slug.
+        /// The id or slug of the tenant.
         #[arg(long)]
         tenant: String,
-        /// The identity provider's id. Needed if none of them claims the domain and the tenant has several.
+        /// The id of the identity provider. Required if the tenant has several and none of them claims the domain.
         #[arg(long, value_name = "ID")]
         provider: Option<String>,
     },
@@ -34,7 +34,7 @@ enum Domain {
 
 impl DomainCommand {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
-        let client = Client::reach(common, self.reach).await?;
+        let client = Client::connect(common, self.args).await?;
         let Domain::Approve { domain, tenant, provider } = self.command;
         let encode = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
         let mut path = format!("/internal/admin/tenants/{}/domains/{}/approve", client.tenant_id(&tenant).await?, encode(&domain));

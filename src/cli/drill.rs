@@ -1,5 +1,6 @@
-//! `tenantd drill`: a snapshot is worth what its restore is worth. Restores one into a directory of its own, which checks every record,
-//! compares it with the snapshot, opens it as a server would, asks it something, and removes it. Nothing that reaches out is started.
+//! `tenantd drill`: tests that a snapshot can be restored. It restores the snapshot into a temporary directory, verifies every
+//! record, compares the result with the snapshot, opens it with a server, sends a request, and removes it. **Invariant:** the
+//! server starts no background tasks and makes no outgoing connections.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,32 +22,32 @@ use super::{
     Common, Failure,
     client::Client,
     offline,
-    offsite::{Chosen, FromOffsite, Reached},
+    offsite::{FromOffsite, RestorePoint, SelectedBackup},
     output,
 };
 use crate::app::{App, Operator, checked_tables, key_source};
 
 #[derive(Debug, Args)]
 pub(super) struct Drill {
-    /// The snapshot. Without it the newest in the directory of snapshots is taken.
+    /// The path of the snapshot. Default: the newest in the snapshot directory.
     file: Option<PathBuf>,
     #[command(flatten)]
     offsite: FromOffsite,
-    /// Where the restored installation is for the time of the drill. Without it, beside the snapshot, or in the directory of
-    /// snapshots if it is from elsewhere.
+    /// The directory for the restored installation during the drill. Default: the directory of the snapshot, or the snapshot
+    /// directory for an off-site backup.
     #[arg(long, value_name = "DIRECTORY")]
     work_dir: Option<PathBuf>,
-    /// The installation key that the snapshot's secrets are sealed under, if it is not the one of the data directory.
+    /// The file of the installation key that seals the secrets of the snapshot. Default: the configured key.
     #[arg(long, value_name = "FILE")]
     installation_key: Option<PathBuf>,
 }
 
-/// What a drill that went well has found.
-struct Passed {
+/// The results of a successful drill.
+struct DrillResults {
     report: SnapshotReport,
     restored: Duration,
     index_entries: u64,
-    reached: Reached,
+    reached: RestorePoint,
 }
 
 impl Drill {
@@ -59,7 +60,7 @@ impl Drill {
         let work = self.work_dir.as_deref().unwrap_or(beside).join(format!(".drill-{}", std::process::id()));
         let (at, started) = (Clock::System.now(), Instant::now());
         let outcome = match snapshot.fetch().await {
-            Ok(reached) => drill(&config, &snapshot.file, &key, &work).await.map(|passed| Passed { reached, ..passed }),
+            Ok(reached) => drill(&config, &snapshot.file, &key, &work).await.map(|passed| DrillResults { reached, ..passed }),
             Err(failure) => Err(failure),
         };
         let took = started.elapsed();
@@ -67,12 +68,12 @@ impl Drill {
         if work.exists() {
             std::fs::remove_dir_all(&work).map_err(|error| failed(&work, error))?;
         }
-        let told = tell_server(common, &snapshot, at, &outcome, took).await;
-        if snapshot.chosen.is_some() && snapshot.file.exists() {
+        let recorded = record_result(common, &snapshot, at, &outcome, took).await;
+        if snapshot.offsite.is_some() && snapshot.file.exists() {
             std::fs::remove_file(&snapshot.file).map_err(|error| failed(&snapshot.file, error))?;
         }
         let passed = outcome?;
-        let noted = told?;
+        let recorded = recorded?;
         let report = json!({
             "file": snapshot.shown,
             "tables": passed.report.tables.len(),
@@ -82,36 +83,36 @@ impl Drill {
             "warnings": passed.reached.warnings,
             "restore_seconds": passed.restored.as_secs_f64(),
             "drill_seconds": took.as_secs_f64(),
-            "recorded": noted,
+            "recorded": recorded,
         });
         if common.json {
             return output::json(&report);
         }
         output::line(&format!(
-            "{} was restored: {} records are what the snapshot has, every one is sound, and a server opens it.",
+            "Restored {}: its {} records are valid and match the snapshot, and a server opens it.",
             snapshot.shown,
             passed.report.records()
         ))?;
         passed.reached.print()?;
-        output::line(&format!("Until that server answered it took {:.1} seconds.", passed.restored.as_secs_f64()))?;
-        if noted { Ok(()) } else { output::line("No server runs, so that the drill is not written down.") }
+        output::line(&format!("The restore took {:.1} seconds, until the server answered.", passed.restored.as_secs_f64()))?;
+        if recorded { Ok(()) } else { output::line("No server is running, so the drill was not recorded.") }
     }
 }
 
-/// What is restored.
+/// The snapshot to restore.
 struct Snapshot {
     file: PathBuf,
-    /// Where people find it.
+    /// The location for messages.
     shown: String,
-    /// From elsewhere: the file is there for the drill only.
-    chosen: Option<Chosen>,
+    /// For an off-site backup. The file exists only during the drill.
+    offsite: Option<SelectedBackup>,
 }
 
 impl Snapshot {
-    async fn fetch(&self) -> Result<Reached, Failure> {
-        match &self.chosen {
-            Some(chosen) => chosen.fetch(&self.file).await,
-            None => Ok(Reached::default()),
+    async fn fetch(&self) -> Result<RestorePoint, Failure> {
+        match &self.offsite {
+            Some(backup) => backup.fetch(&self.file).await,
+            None => Ok(RestorePoint::default()),
         }
     }
 }
@@ -122,24 +123,25 @@ impl Drill {
         let Some(from) = &self.offsite.from else {
             let file = self.file.clone().map_or_else(|| newest(&directory), Ok)?;
             let shown = file.display().to_string();
-            return Ok(Snapshot { file, shown, chosen: None });
+            return Ok(Snapshot { file, shown, offsite: None });
         };
         let directory = self.work_dir.clone().unwrap_or(directory);
         std::fs::create_dir_all(&directory).map_err(|error| Failure::Failed(format!("{}: {error}", directory.display())))?;
         let file = directory.join(format!(".drill-{}.fetched", std::process::id()));
-        let chosen = self.offsite.choose(from, config, &load_key(key_file)?).await?;
-        Ok(Snapshot { file, shown: chosen.shown(), chosen: Some(chosen) })
+        let backup = self.offsite.select(from, config, &load_key(key_file)?).await?;
+        Ok(Snapshot { file, shown: backup.location(), offsite: Some(backup) })
     }
 }
 
 fn load_key(file: &Path) -> Result<InstallationKey, Failure> {
-    InstallationKey::load(file)
-        .map_err(|error| Failure::Failed(format!("{error}; name the snapshot's installation key with --installation-key FILE")))
+    InstallationKey::load(file).map_err(|error| {
+        Failure::Failed(format!("{error}; specify the installation key of the snapshot with --installation-key FILE"))
+    })
 }
 
-/// The newest snapshot of a directory, by the time at which it was written.
+/// The newest snapshot of a directory, by modification time.
 fn newest(directory: &Path) -> Result<PathBuf, Failure> {
-    let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}; name a snapshot", directory.display()));
+    let failed = |error: std::io::Error| Failure::Failed(format!("{}: {error}; specify a snapshot", directory.display()));
     let mut found = Vec::new();
     for entry in std::fs::read_dir(directory).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -148,18 +150,18 @@ fn newest(directory: &Path) -> Result<PathBuf, Failure> {
         }
     }
     let newest = found.into_iter().max().map(|(_, path)| path);
-    newest.ok_or_else(|| Failure::Failed(format!("{} has no snapshot; write one with `tenantd backup`", directory.display())))
+    newest.ok_or_else(|| Failure::Failed(format!("{} contains no snapshot; create one with `tenantd backup`", directory.display())))
 }
 
 #[allow(clippy::disallowed_methods, reason = "how long a restore takes is measured in monotonic time")]
-async fn drill(config: &Config, file: &Path, key_file: &Path, work: &Path) -> Result<Passed, Failure> {
+async fn drill(config: &Config, file: &Path, key_file: &Path, work: &Path) -> Result<DrillResults, Failure> {
     let failed = |error: StoreError| Failure::Failed(error.to_string());
     let places = Places { data: config.data.directory.clone(), store_file: file.to_owned() };
     let room = upkeep::room(config, &places, work).map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
     if room.free < room.needed {
         let Room { needed, free } = room;
         return Err(Failure::Failed(format!(
-            "{} has no room for it: it takes up to {needed} bytes, and {free} are free; name another --work-dir",
+            "not enough space in {}: the restore needs up to {needed} bytes, but only {free} are free; specify another --work-dir",
             work.display()
         )));
     }
@@ -177,21 +179,21 @@ async fn drill(config: &Config, file: &Path, key_file: &Path, work: &Path) -> Re
     let report = compare(&data, file).await?;
     let started = Instant::now();
     serve(config, data, key_file, work).await?;
-    Ok(Passed { report, restored: restoring + started.elapsed(), index_entries, reached: Reached::default() })
+    Ok(DrillResults { report, restored: restoring + started.elapsed(), index_entries, reached: RestorePoint::default() })
 }
 
-/// Compares the restored store with the snapshot. What both hold.
+/// Compares the restored store with the snapshot. Returns the contents of both.
 async fn compare(data: &DataDirectory, file: &Path) -> Result<SnapshotReport, Failure> {
     let failed = |error: StoreError| Failure::Failed(error.to_string());
     let expected = offline::open_snapshot(file)?.tally().await.map_err(failed)?;
     let (store, _) = data.open_store(offline::SETTINGS, None).map_err(failed)?;
     match expected.difference(&store.tally().await.map_err(failed)?) {
         None => Ok(expected),
-        Some(difference) => Err(Failure::Failed(format!("what was restored is not what the snapshot has: {difference}"))),
+        Some(difference) => Err(Failure::Failed(format!("the restored store does not match the snapshot: {difference}"))),
     }
 }
 
-/// Opens what was restored as a server on loopback, brought forward if need be, and asks it something.
+/// Starts a server on loopback with the restored store, upgrades the store if necessary, and sends requests.
 async fn serve(config: &Config, data: DataDirectory, key_file: &Path, work: &Path) -> Result<(), Failure> {
     let mut config = config.clone();
     work.clone_into(&mut config.data.directory);
@@ -204,22 +206,26 @@ async fn serve(config: &Config, data: DataDirectory, key_file: &Path, work: &Pat
     let app = App::open(config, data, Clock::System, Operator::default(), None).await?;
     let running = app.listen_quietly()?;
     let client = Client::at(work);
-    let asked = async {
+    let requests = async {
         client.get("/readyz").await?;
         client.get("/api/platform/tenants?limit=1").await
     };
-    let answer = asked.await;
+    let answer = requests.await;
     running.shutdown().await;
-    let known = answer?.pointer("/data").and_then(Value::as_array).map_or(0, Vec::len);
-    if known == 1 { Ok(()) } else { Err(Failure::Failed("the restored server knows no tenant, not even its own".to_owned())) }
+    let tenants = answer?.pointer("/data").and_then(Value::as_array).map_or(0, Vec::len);
+    if tenants == 1 {
+        Ok(())
+    } else {
+        Err(Failure::Failed("the restored installation has no tenant, not even the platform tenant".to_owned()))
+    }
 }
 
-/// Has the running server keep what came of it. Whether there is one.
-async fn tell_server(
+/// Records the result on the running server. Returns false if no server runs.
+async fn record_result(
     common: &Common,
     snapshot: &Snapshot,
     at: Timestamp,
-    outcome: &Result<Passed, Failure>,
+    outcome: &Result<DrillResults, Failure>,
     took: Duration,
 ) -> Result<bool, Failure> {
     let client = Client::new(common)?;
@@ -227,7 +233,7 @@ async fn tell_server(
         return Ok(false);
     }
     let file = &snapshot.file;
-    let path = if snapshot.chosen.is_some() {
+    let path = if snapshot.offsite.is_some() {
         snapshot.shown.clone()
     } else {
         std::path::absolute(file).map_err(|error| Failure::Failed(error.to_string()))?.display().to_string()

@@ -1,6 +1,6 @@
-//! `tenantd import`: sends a file of organizations, contacts or devices to a running server, as a stream: a file of any size takes
-//! the memory of a few pieces of it. Sending a file again is safe; what has not changed is left alone. A file that `tenantd export` has
-//! written is told by its first line, and becomes a tenant.
+//! `tenantd import`: sends a file of organizations, contacts or devices to a running server. It streams the file, so memory use
+//! does not depend on the file size. It is safe to send a file again: unchanged records stay unchanged. If the first line shows
+//! that the file is an export of `tenantd export`, the import creates a tenant.
 
 mod connection;
 mod rows;
@@ -22,9 +22,9 @@ use tenantd_base::secrets::Secret;
 use super::{Common, Failure, client::Client, output};
 use crate::app::admin_socket;
 
-/// How many failures are printed one by one.
+/// The maximum number of failures that are printed.
 const SHOWN_FAILURES: usize = 20;
-/// Pieces of the file that wait to be sent.
+/// The maximum number of pieces of the file that wait to be sent.
 const PIECES: usize = 4;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -36,31 +36,31 @@ enum Kind {
 
 #[derive(Debug, Args)]
 pub(super) struct Import {
-    /// A CSV file with dotted headers such as os.family, or a file with one JSON object a line; - for standard input. Or the export of a
-    /// whole tenant, which needs no other arguments.
+    /// The file to import, or - for standard input: CSV with dotted headers such as os.family, NDJSON with one object per line, or
+    /// an export of a whole tenant.
     file: PathBuf,
-    /// What the records are, where the file does not say so in a column or field named kind.
+    /// The kind of records without a column or field named kind.
     #[arg(long, value_enum)]
     kind: Option<Kind>,
-    /// How the file is written. Told by its name when absent; standard input is NDJSON.
+    /// The format of the file. Default: CSV if the name ends in .csv, otherwise NDJSON.
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The tenant's id or slug, to import over the admin socket of the server on this host.
+    /// The id or slug of the tenant. Imports over the admin socket of the server on this host.
     #[arg(long, conflicts_with = "url")]
     tenant: Option<String>,
-    /// The address of a server, such as `https://ops.example.com`, to import with an API key that has the scope ingest:write.
+    /// The URL of a server, such as `https://ops.example.com`. Imports with an API key that has the scope ingest:write.
     #[arg(long)]
     url: Option<String>,
-    /// A file with the API key; else it is taken from the environment variable `TENANTD_API_KEY`.
+    /// A file with the API key. Default: the environment variable `TENANTD_API_KEY`.
     #[arg(long, value_name = "FILE", requires = "url")]
     api_key_file: Option<PathBuf>,
-    /// A PEM file of the certificate authorities, or of the server's own certificate, to trust for https.
+    /// A PEM file of certificate authorities to trust for https, or the certificate of the server itself.
     #[arg(long, value_name = "FILE", requires = "url")]
     ca_file: Option<PathBuf>,
-    /// For the export of a tenant: a short name for it here, in place of the one that it had.
+    /// For an export of a tenant: the slug of the new tenant. Default: the slug in the export.
     #[arg(long, conflicts_with_all = ["tenant", "url", "kind", "format"])]
     slug: Option<String>,
-    /// For the export of a tenant: a file with the passphrase that its secrets are sealed under.
+    /// For an export of a tenant: a file with the passphrase that seals its secrets.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["tenant", "url", "kind", "format"])]
     passphrase_file: Option<PathBuf>,
     #[command(flatten)]
@@ -71,15 +71,15 @@ impl Import {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
         if let Some(header) = tenant::header(&self.file)? {
             if self.tenant.is_some() || self.url.is_some() {
-                let text = "this is the export of a whole tenant, which becomes a tenant of its own: leave out --tenant and --url";
+                let text = "this file is the export of a whole tenant and creates a new tenant: leave out --tenant and --url";
                 return Err(Failure::Usage(text.to_owned()));
             }
-            let wanted = tenant::Wanted { slug: self.slug, passphrase_file: self.passphrase_file, trust: self.trust };
-            return tenant::run(common, &self.file, &header, wanted).await;
+            let options = tenant::ImportOptions { slug: self.slug, passphrase_file: self.passphrase_file, trust: self.trust };
+            return tenant::run(common, &self.file, &header, options).await;
         }
         if self.slug.is_some() || self.passphrase_file.is_some() || self.trust.is_given() {
-            let text = "--slug, --passphrase-file, --trusted-key, --accept-unverified and --allow-evaluation are for the export of a \
-                        tenant, which this is not";
+            let text = "--slug, --passphrase-file, --trusted-key, --accept-unverified and --allow-evaluation work only with the export of a \
+                        tenant, and this file is not one: leave them out";
             return Err(Failure::Usage(text.to_owned()));
         }
         let target = self.target(common).await?;
@@ -93,11 +93,11 @@ impl Import {
         });
         let answer = target.send(pieces).await;
         bar.finish_and_clear();
-        // A server that has stopped reading is the reason, and a reader that could not go on is its consequence.
+        // If the server stopped reading, reading the file failed as a consequence. Report the server's error first.
         let answer = answer?;
         let read = reading.await.map_err(|error| Failure::Failed(error.to_string()))?;
         read?;
-        tell(common, noun, &answer)
+        print_summary(common, noun, &answer)
     }
 
     async fn target(&self, common: &Common) -> Result<Target, Failure> {
@@ -107,7 +107,7 @@ impl Import {
             let target = format!("/internal/admin/tenants/{id}/ingest?answer=errors");
             return Ok(Target::Socket { path: admin_socket(&config.data.directory), target });
         }
-        let missing = "name where to: --tenant for the server on this host, or --url for one elsewhere";
+        let missing = "specify the destination: --tenant for the server on this host, or --url for another server";
         let url = self.url.clone().ok_or_else(|| Failure::Usage(missing.to_owned()))?;
         Ok(Target::Server { url, key: self.api_key()?, ca_file: self.ca_file.clone() })
     }
@@ -117,12 +117,12 @@ impl Import {
             let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
             return Ok(Secret::new(text.trim()));
         }
-        let missing = "no API key: name a file with --api-key-file, or set TENANTD_API_KEY";
+        let missing = "no API key: specify a file with --api-key-file, or set TENANTD_API_KEY";
         std::env::var("TENANTD_API_KEY").map(Secret::new).map_err(|_| Failure::Failed(missing.to_owned()))
     }
 }
 
-/// A bar on a terminal; nothing elsewhere.
+/// A progress bar on a terminal. It is hidden elsewhere.
 pub(super) fn progress(length: Option<u64>) -> ProgressBar {
     let (bar, template) = match length {
         Some(length) => (ProgressBar::new(length), "{wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}"),
@@ -131,10 +131,10 @@ pub(super) fn progress(length: Option<u64>) -> ProgressBar {
     bar.with_style(ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar()))
 }
 
-fn tell(common: &Common, noun: &str, answer: &Answer) -> Result<(), Failure> {
+fn print_summary(common: &Common, noun: &str, answer: &Answer) -> Result<(), Failure> {
     let Some(end) = &answer.end else {
         return Err(Failure::Failed(
-            "the server's answer was cut off; what it had taken up stays. Import the file again".to_owned(),
+            "the response of the server is incomplete. The records that it imported are kept. Import the file again".to_owned(),
         ));
     };
     if common.json {
@@ -159,7 +159,7 @@ fn tell(common: &Common, noun: &str, answer: &Answer) -> Result<(), Failure> {
     if failed == 0 && stopped.is_none() {
         return Ok(());
     }
-    let mut text = stopped.map_or_else(|| format!("{failed} of the {noun}s were not taken up"), str::to_owned);
+    let mut text = stopped.map_or_else(|| format!("{failed} of the {noun}s were not imported"), str::to_owned);
     for failure in &answer.failures {
         let (number, message) = (output::text(failure, "/line"), output::text(failure, "/error/message"));
         let place = failure.pointer("/error/pointer").and_then(Value::as_str).filter(|place| !place.is_empty());

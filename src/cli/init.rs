@@ -1,4 +1,4 @@
-//! `tenantd init`: what the first start would do, without serving.
+//! `tenantd init`: creates the installation as the first start does, without starting the server.
 
 use std::io::Read;
 
@@ -12,10 +12,10 @@ use crate::app::{self, App, Operator};
 
 #[derive(Debug, Args)]
 pub(super) struct Init {
-    /// The e-mail address of the first operator.
+    /// The email address of the first operator. Default: operator@localhost.localdomain.
     #[arg(long, value_name = "EMAIL")]
     operator_email: Option<String>,
-    /// Read the operator's password from standard input, in place of a random one in a file.
+    /// Read the password of the operator from standard input. Default: write a random password to a file.
     #[arg(long)]
     password_stdin: bool,
 }
@@ -36,21 +36,25 @@ impl Init {
         if common.json {
             return output::json(&serde_json::json!({"data_directory": shown.to_string(), "operator_email": email}));
         }
-        output::line(&format!("The installation is in {shown}. Its operator is {email}."))?;
+        output::line(&format!("Created the installation in {shown}. Its operator is {email}."))?;
         if random {
-            output::line(&format!("The password is in {shown}/initial-operator-password; remove the file once you have it."))?;
+            output::line(&format!(
+                "The password is in {shown}/initial-operator-password. Remove the file after you have read it."
+            ))?;
         }
-        output::line(&format!("Keep {shown}/installation.key safe and apart from backups: without it they cannot be used."))
+        output::line(&format!(
+            "Keep a copy of {shown}/installation.key in a safe place, separate from backups. Without it, backups are useless."
+        ))
     }
 }
 
-/// A secret from standard input, up to the end of its first line.
+/// Reads a secret from the first line of standard input.
 pub(super) fn read_secret() -> Result<Secret, Failure> {
     let mut text = String::new();
     std::io::stdin().take(4096).read_to_string(&mut text).map_err(|error| Failure::Failed(error.to_string()))?;
     let line = text.lines().next().unwrap_or_default();
     if line.is_empty() {
-        return Err(Failure::Failed("no password came from standard input".to_owned()));
+        return Err(Failure::Failed("standard input contains no password".to_owned()));
     }
     Ok(Secret::new(line))
 }

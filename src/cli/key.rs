@@ -1,49 +1,49 @@
-//! `tenantd key`: API keys of a tenant of the running server, or of one that is stopped.
+//! `tenantd key`: manages API keys of a tenant, on the running server or offline.
 
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 
 use super::{
     Common, Failure,
-    client::{Client, Reach},
+    client::{Client, OfflineArgs},
     output,
 };
 
 #[derive(Debug, Args)]
 pub(super) struct KeyCommand {
     #[command(flatten)]
-    reach: Reach,
+    args: OfflineArgs,
     #[command(subcommand)]
     command: Key,
 }
 
 #[derive(Debug, Subcommand)]
 enum Key {
-    /// Create an API key and print its plaintext, this once.
+    /// Create an API key and print it. It is not shown again.
     Create {
-        /// A label for people.
+        /// The display name of the key.
         name: String,
-        /// The tenant's id or slug.
+        /// The id or slug of the tenant.
         #[arg(long)]
         tenant: String,
-        /// What the key allows, such as tickets:read. Repeat it for several scopes; `*` stands for all.
+        /// A scope of the key, such as tickets:read, or `*` for all scopes. You can repeat this flag.
         #[arg(long = "scope", value_name = "SCOPE", required = true)]
         scopes: Vec<String>,
-        /// Days until the key ends.
+        /// The number of days until the key expires. Default: `api_keys.default_expires_days`.
         #[arg(long, value_name = "DAYS")]
         expires_days: Option<u32>,
     },
     /// List the API keys of a tenant.
     List {
-        /// The tenant's id or slug.
+        /// The id or slug of the tenant.
         #[arg(long)]
         tenant: String,
     },
-    /// Revoke an API key at once.
+    /// Revoke an API key immediately.
     Revoke {
-        /// The key's id.
+        /// The id of the key.
         id: String,
-        /// The tenant's id or slug.
+        /// The id or slug of the tenant.
         #[arg(long)]
         tenant: String,
     },
@@ -55,7 +55,7 @@ async fn path(client: &Client, tenant: &str) -> Result<String, Failure> {
 
 impl KeyCommand {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
-        let client = Client::reach(common, self.reach).await?;
+        let client = Client::connect(common, self.args).await?;
         let (key, fields) = match self.command {
             Key::List { tenant } => return list(&client, &tenant, common.json).await,
             Key::Create { name, tenant, scopes, expires_days } => {

@@ -1,7 +1,6 @@
-//! Ends the process when the orderly stop does not. A writer that hangs, or a thread that never comes back, must not keep the server
-//! from stopping.
+//! Terminates the process if the orderly shutdown hangs. A stalled writer or a blocked thread must not prevent the shutdown.
 //!
-//! Nothing that was acknowledged is lost: it is in the journal, and the next start replays it.
+//! **Invariant:** no acknowledged write is lost, because it is in the journal and the next start replays it.
 
 use std::{
     thread,
@@ -12,29 +11,29 @@ use tenantd_store::WriterWatch;
 
 use crate::app::StopLimits;
 
-/// How often it looks whether the time is over.
-const LOOKS: Duration = Duration::from_millis(250);
+/// The interval of the checks.
+const CHECK_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Gives the orderly stop, which begins now, its time. A thread of its own, because the runtime may be what hangs.
+/// Starts the time limit of the orderly shutdown. It uses a separate thread, because the runtime itself may hang.
 pub(super) fn arm(writer: WriterWatch, limits: StopLimits) {
     let spawned = thread::Builder::new().name("last-resort".to_owned()).spawn(move || wait(&writer, limits));
     if let Err(error) = spawned {
-        tracing::warn!(%error, "nothing ends this process if its orderly stop hangs");
+        tracing::warn!(%error, "cannot start the thread that terminates this process if the shutdown hangs");
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "a stop that hangs has no other way out; what was acknowledged is in the journal")]
+#[allow(clippy::disallowed_methods, reason = "a shutdown that hangs has no other way out; acknowledged writes are in the journal")]
 fn wait(writer: &WriterWatch, limits: StopLimits) {
     let started = Instant::now();
     loop {
-        thread::park_timeout(LOOKS);
+        thread::park_timeout(CHECK_INTERVAL);
         let (elapsed, stalled) = (started.elapsed(), writer.stalled());
         if elapsed >= limits.longest || (elapsed >= limits.with_stalled_writer && stalled.is_some()) {
             let work = stalled.map_or("nothing", |busy| busy.work);
             tracing::error!(
                 seconds = elapsed.as_secs(),
                 work,
-                "the orderly stop does not end, so the process ends now; the next start replays the journal"
+                "the orderly shutdown hangs, so the process terminates now; the next start replays the journal"
             );
             std::process::exit(1);
         }

@@ -1,5 +1,5 @@
-//! `tenantd listen`: shows the events of a tenant as a webhook receiver would get them. Registers an endpoint at a listener of its own,
-//! checks every signature, prints what comes, passes it on if asked to, and removes the endpoint when it ends.
+//! `tenantd listen`: prints the events of a tenant as a webhook receiver gets them. It creates a webhook endpoint for its own
+//! listener, verifies every signature, prints every delivery, can forward it, and deletes the endpoint on exit.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -23,28 +23,28 @@ use tenantd_webhooks::{SIGNATURE_HEADERS, is_signed};
 
 use super::{Common, Failure, client::Client, output, serve::Signals};
 
-/// The largest body of a delivery.
+/// The maximum size of a delivery.
 const MAX_BODY: usize = 1 << 20;
-/// The server gives up a delivery after 20 seconds.
+/// Shorter than the timeout of a delivery, which is 20 seconds.
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(15);
-/// Deliveries that are remembered, to tell a retry from a first attempt.
+/// The maximum number of remembered deliveries. They distinguish retries from first attempts.
 const MAX_SEEN: usize = 10_000;
 
 #[derive(Debug, Args)]
 pub(super) struct Listen {
-    /// The tenant's id or slug. Without its own network allowed, only an evaluation tenant can deliver to this machine.
+    /// The id or slug of the tenant. Only an evaluation tenant can deliver to this host, unless `egress` allows its address.
     #[arg(long, default_value = "demo")]
     tenant: String,
-    /// The kinds of events, such as ticket.created, ticket.* or *. Separate several with commas, or repeat the option.
+    /// The kinds of events, such as ticket.created, ticket.* or *. Separate several with commas, or repeat this flag.
     #[arg(long = "event", visible_alias = "events", value_name = "KIND", value_delimiter = ',', default_value = "*")]
     events: Vec<String>,
-    /// Where to listen for deliveries; port 0 takes a free one.
+    /// The address to listen on for deliveries. Port 0 picks a free port.
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0")]
     bind: String,
-    /// Pass every delivery on to this URL (http), and its answer back. The status and the duration are shown.
+    /// Forward every delivery to this http URL, return its response to the server, and print the status and the duration.
     #[arg(long, value_name = "URL")]
     forward: Option<Uri>,
-    /// End after so many deliveries.
+    /// Exit after this number of deliveries. Default: run until Ctrl-C.
     #[arg(long, value_name = "NUMBER")]
     count: Option<u64>,
 }
@@ -53,7 +53,7 @@ struct Printer {
     secret: Secret,
     json: bool,
     forward: Option<Uri>,
-    /// How often each `webhook-id` has come.
+    /// The number of deliveries of each `webhook-id`.
     seen: Mutex<HashMap<String, u32>>,
     printed: tokio::sync::mpsc::Sender<()>,
 }
@@ -63,7 +63,7 @@ impl Listen {
         if let Some(url) = &self.forward
             && (url.scheme_str() != Some("http") || url.authority().is_none())
         {
-            return Err(Failure::Failed(format!("--forward {url}: must start with http:// and name a host")));
+            return Err(Failure::Failed(format!("--forward {url}: must start with http:// and have a host")));
         }
         let fail = |error: std::io::Error| Failure::Failed(format!("cannot listen on {}: {error}", self.bind));
         let listener = TcpListener::bind(&self.bind).await.map_err(fail)?;
@@ -80,7 +80,7 @@ impl Listen {
         if common.json {
             output::json(&json!({"id": id, "url": url, "events": self.events}))?;
         } else {
-            output::line(&format!("{id} gets {} at {url} until Ctrl-C", self.events.join(", ")))?;
+            output::line(&format!("{id} receives {} at {url} until Ctrl-C", self.events.join(", ")))?;
         }
         let printer = Arc::new(Printer { secret, json: common.json, forward: self.forward, seen: Mutex::default(), printed });
         let accepting = tokio::spawn(accept(listener, printer));
@@ -108,7 +108,7 @@ async fn accept(listener: TcpListener, printer: Arc<Printer>) {
                 let printer = printer.clone();
                 async move { Ok::<_, Infallible>(printer.answer(request).await) }
             });
-            // How a connection ends is the server's to judge: it tries again.
+            // Connection errors need no handling here, because the server retries the delivery.
             drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
         });
     }
@@ -128,14 +128,14 @@ impl Printer {
         let attempt = self.count(&head.headers);
         let answered = self.show(&head.headers, body, verified, attempt).await;
         let response = plain(answered.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR));
-        // Nobody counts any more when the command is about to end.
+        // The receiver is closed when the command is about to exit.
         if self.printed.try_send(()).is_err() {
-            tracing::debug!("a delivery came after the last one that was asked for");
+            tracing::debug!("received a delivery after the last requested one");
         }
         response
     }
 
-    /// How often this delivery has come, this time included.
+    /// The number of this attempt, from 1.
     fn count(&self, headers: &HeaderMap) -> u32 {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.len() >= MAX_SEEN {
@@ -146,7 +146,7 @@ impl Printer {
         *times
     }
 
-    /// Shows a delivery, passes it on if asked to, and shows what came of that. The status to answer with.
+    /// Prints a delivery, forwards it if requested, and prints the result. Returns the status of the response.
     async fn show(&self, headers: &HeaderMap, body: Bytes, verified: bool, attempt: u32) -> Result<StatusCode, Failure> {
         let event: Value = serde_json::from_slice(&body).unwrap_or_else(|_| json!(String::from_utf8_lossy(&body)));
         if !self.json {
@@ -184,21 +184,21 @@ fn header_text<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// What came of passing a delivery on.
+/// The result of forwarding a delivery.
 struct Forwarded {
     url: Uri,
-    /// The status of the answer, or why there was none.
+    /// The status of the response, or the error.
     outcome: Result<StatusCode, String>,
     took: Duration,
 }
 
 impl Forwarded {
-    #[allow(clippy::disallowed_methods, reason = "how long it took is shown and decides nothing")]
+    #[allow(clippy::disallowed_methods, reason = "the duration is only printed")]
     async fn send(url: &Uri, headers: &HeaderMap, body: Bytes) -> Self {
         let started = Instant::now();
         let outcome = match tokio::time::timeout(FORWARD_TIMEOUT, forward(url, headers, body)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(format!("no answer within {} seconds", FORWARD_TIMEOUT.as_secs())),
+            Err(_) => Err(format!("no response within {} seconds", FORWARD_TIMEOUT.as_secs())),
         };
         Self { url: url.clone(), outcome, took: started.elapsed() }
     }
@@ -217,15 +217,15 @@ impl fmt::Display for Forwarded {
         let (url, millis) = (&self.url, self.took.as_millis());
         match &self.outcome {
             Ok(status) if status.is_success() => write!(f, "forwarded to {url}: {status} in {millis} ms"),
-            Ok(status) => write!(f, "forwarded to {url}: FAILED with {status} in {millis} ms; tenantd sends it again"),
-            Err(error) => write!(f, "forwarding to {url}: FAILED after {millis} ms: {error}; tenantd sends it again"),
+            Ok(status) => write!(f, "forwarded to {url}: FAILED with {status} in {millis} ms; tenantd will retry"),
+            Err(error) => write!(f, "forwarding to {url}: FAILED after {millis} ms: {error}; tenantd will retry"),
         }
     }
 }
 
-/// Passes a delivery on as it came. The status of the answer.
+/// Forwards a delivery unchanged. Returns the status of the response.
 async fn forward(url: &Uri, headers: &HeaderMap, body: Bytes) -> Result<StatusCode, String> {
-    let authority = url.authority().ok_or("the URL names no host")?;
+    let authority = url.authority().ok_or("the URL has no host")?;
     let address = (authority.host().to_owned(), authority.port_u16().unwrap_or(80));
     let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
     let (mut sender, connection) =

@@ -1,5 +1,5 @@
-//! `tenantd man`: the manual pages, made from the declarations that the arguments are read by, with what those do not tell: files,
-//! environment, exit codes.
+//! `tenantd man`: generates the manual pages from the declarations of the arguments, and adds files, environment variables and exit
+//! codes.
 
 use std::path::{Path, PathBuf};
 
@@ -13,42 +13,42 @@ use serde_json::json;
 use super::{Arguments, Common, Failure, output};
 
 const FILES: [(&str, &str); 9] = [
-    ("/etc/tenantd/tenantd.toml", "The configuration, unless --config names another. Every key has a default."),
-    ("/var/lib/tenantd", "The data directory, unless data.directory or --data-dir names another."),
-    ("<data directory>/tenantd.redb, tenantd.journal, tenantd.witness, installation.id", "The store: these files belong together."),
+    ("/etc/tenantd/tenantd.toml", "The configuration file. --config specifies another one. Every key has a default."),
+    ("/var/lib/tenantd", "The data directory. data.directory or --data-dir specifies another one."),
+    ("<data directory>/tenantd.redb, tenantd.journal, tenantd.witness, installation.id", "The store. These files belong together."),
     (
         "<data directory>/tenantd.reserve",
-        "Disk space that the store uses when the disk is full. The server makes it again when there is room.",
+        "Reserved disk space that the store uses if the disk is full. The server recreates the file when there is free space.",
     ),
     (
         "<data directory>/installation.key",
-        "What secrets are sealed with and checkpoints signed with, unless it is configured or a credential of systemd. It is in no snapshot: keep a copy apart.",
+        "The installation key, which seals secrets and signs checkpoints. secrets.installation_key_file or a systemd credential specifies another one. Snapshots do not contain it: keep a separate copy.",
     ),
     (
         "<data directory>/installation.key.next",
-        "The key that takes the place of that one, while tenantd rotate-key is under way; where the key comes from outside, until it was put in place there.",
+        "The new installation key during tenantd rotate-key. If the key comes from outside of the data directory, the file stays until you put the new key in place.",
     ),
     (
         "<data directory>/initial-operator-password",
-        "The first operator's password, made on the first start. Remove it when it is read.",
+        "The password of the first operator, created on the first start. Remove the file after you have read it.",
     ),
-    ("<data directory>/admin.sock", "The admin socket: whoever may open it may operate the installation."),
-    ("<data directory>/search", "The search index, which is built anew when it is missing."),
+    ("<data directory>/admin.sock", "The admin socket. Anyone who can open it can operate the installation."),
+    ("<data directory>/search", "The search index. The server rebuilds it if it is missing."),
 ];
 const ENVIRONMENT: [(&str, &str); 3] = [
     ("TENANTD_CONFIG", "The configuration file."),
     (
         "TENANTD_SECTION__KEY",
-        "A setting, such as TENANTD_LISTEN__ADDRESS for listen.address. Stands over the file; flags stand over both.",
+        "A setting, such as TENANTD_LISTEN__ADDRESS for listen.address. Overrides the configuration file. Flags override both.",
     ),
-    ("CREDENTIALS_DIRECTORY", "Set by systemd: its credential installation-key is the installation key."),
+    ("CREDENTIALS_DIRECTORY", "Set by systemd. Its credential installation-key is the installation key."),
 ];
 const EXIT_CODES: [(&str, &str); 5] =
-    [("0", "Done."), ("1", "Failed."), ("2", "Wrong usage."), ("3", "The server is not running."), ("4", "Denied.")];
+    [("0", "Done."), ("1", "Failed."), ("2", "Invalid usage."), ("3", "The server is not running."), ("4", "Denied.")];
 
 #[derive(Debug, Args)]
 pub(super) struct ManPages {
-    /// Write a page for each command to this directory, in place of printing the main page.
+    /// Write one page per command to this directory instead of printing the main page.
     #[arg(long, value_name = "DIRECTORY")]
     out: Option<PathBuf>,
 }
@@ -56,7 +56,7 @@ pub(super) struct ManPages {
 impl ManPages {
     pub(super) fn run(self, common: &Common) -> Result<(), Failure> {
         let mut command = without_help(Arguments::command());
-        // Gives the commands below their full names, and the flags that all of them have.
+        // Gives the subcommands their full names and the global flags.
         command.build();
         let Some(directory) = self.out else {
             let page = page(&command)?;
@@ -69,12 +69,12 @@ impl ManPages {
     }
 }
 
-/// The help commands have no pages.
+/// Removes the help subcommands, because they have no pages.
 fn without_help(command: Command) -> Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
-/// A page for the command and for each below it: `tenantd-key-create.1`.
+/// Writes the pages of the command and of its subcommands, such as `tenantd-key-create.1`.
 fn write_pages(command: &Command, directory: &Path, files: &mut Vec<String>) -> Result<(), Failure> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let path = directory.join(format!("{name}.1"));

@@ -1,7 +1,7 @@
-//! The command line, one file a command. Output is for people, or JSON with `--json`; errors go to standard error with what to do next,
-//! with `--json` as `{"error": {"code", "exit_code", "message"}}`.
+//! The command line, with one file per command. Output is text for people, or JSON with `--json`. Errors go to standard error and
+//! say what to do next. With `--json` they have the form `{"error": {"code", "exit_code", "message"}}`.
 //!
-//! Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the server is not running, 4 denied.
+//! Exit codes: 0 done, 1 failed, 2 invalid usage, 3 the server is not running, 4 denied.
 
 mod audit;
 mod backup;
@@ -45,14 +45,14 @@ use clap::{Args, Parser, Subcommand};
 
 use tenantd_base::config::{Config, load};
 
-/// The exit code for arguments that cannot be used.
+/// The exit code for invalid arguments.
 const USAGE: u8 = 2;
 
-/// Why a command ends with another code than 0.
+/// The failure of a command. It determines the exit code.
 #[derive(Debug)]
 pub enum Failure {
     Failed(String),
-    /// Arguments that do not go together, or not with the file that they name.
+    /// Arguments that contradict each other or the file that they refer to.
     Usage(String),
     NotRunning(String),
     Denied(String),
@@ -68,7 +68,7 @@ impl Failure {
         }
     }
 
-    /// The same for scripts.
+    /// The code for scripts.
     fn name(&self) -> &'static str {
         match self {
             Self::Failed(_) => "failed",
@@ -93,7 +93,7 @@ impl From<String> for Failure {
 
 #[derive(Debug, Parser)]
 #[command(name = "tenantd", version, about, long_about = None)]
-#[command(after_help = "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the server is not running, 4 denied.")]
+#[command(after_help = "Exit codes: 0 done, 1 failed, 2 invalid usage, 3 the server is not running, 4 denied.")]
 struct Arguments {
     #[command(flatten)]
     common: Common,
@@ -101,22 +101,22 @@ struct Arguments {
     command: Command,
 }
 
-/// What every command understands.
+/// The flags of all commands.
 #[derive(Debug, Args)]
 struct Common {
-    /// The configuration file.
+    /// The configuration file. Default: /etc/tenantd/tenantd.toml, if it exists.
     #[arg(long, global = true, value_name = "FILE", env = "TENANTD_CONFIG")]
     config: Option<PathBuf>,
-    /// The data directory, in place of the configured one.
+    /// The data directory. Default: `data.directory` of the configuration.
     #[arg(long, global = true, value_name = "DIRECTORY", env = "TENANTD_DATA_DIR")]
     data_dir: Option<PathBuf>,
-    /// Print JSON for scripts.
+    /// Print JSON instead of text.
     #[arg(long, global = true)]
     json: bool,
 }
 
 impl Common {
-    /// The settings from defaults, file, environment and `flags`.
+    /// Loads the configuration from defaults, file, environment and `flags`.
     fn settings(&self, flags: &[(&str, String)]) -> Result<Config, Failure> {
         let mut flags = flags.to_vec();
         if let Some(directory) = &self.data_dir {
@@ -130,24 +130,24 @@ impl Common {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Try tenantd: a fresh installation with an evaluation tenant, on loopback.
+    /// Try tenantd: run a new installation with sample data on loopback.
     #[command(after_help = "Examples:\n  tenantd demo\n  tenantd demo --data-dir ./demo --listen 127.0.0.1:9000")]
     Demo(demo::Demo),
-    /// Run the service.
+    /// Run the server.
     #[command(
         after_help = "Examples:\n  tenantd serve --data-dir ./data --listen 127.0.0.1:8443\n  tenantd serve --config /etc/tenantd/tenantd.toml"
     )]
     Serve(serve::Serve),
-    /// Let the running server take up its settings anew: certificates, log level, limits, trusted proxies.
+    /// Reload the configuration of the running server: certificates, log level, limits, trusted proxies.
     Reload(reload::Reload),
-    /// Make the installation in the data directory without serving.
+    /// Create the installation in the data directory without starting the server.
     Init(init::Init),
     /// Manage tenants.
     #[command(
         after_help = "Examples:\n  tenantd tenant create Acme\n  tenantd tenant create Trial --evaluation --seed 7\n  tenantd tenant list"
     )]
     Tenant(tenant::TenantCommand),
-    /// Let time pass in an evaluation tenant.
+    /// Advance the clock of an evaluation tenant.
     #[command(subcommand)]
     Clock(clock::ClockCommand),
     /// Manage users of a tenant.
@@ -162,68 +162,68 @@ enum Command {
     Key(key::KeyCommand),
     /// Approve mail domains that tenants claim for single sign-on.
     Domain(domain::DomainCommand),
-    /// Stop workflows of a tenant.
+    /// List and disable workflows of a tenant.
     Workflow(workflow::WorkflowCommand),
-    /// Send a file of organizations, contacts or devices to a server, or take in a tenant that was exported.
+    /// Import organizations, contacts or devices, or an exported tenant.
     Import(import::Import),
-    /// Write all of a tenant to a file that another installation imports.
+    /// Export a tenant to a file that another installation can import.
     Export(export::Export),
-    /// Print the key that others check the signatures of this installation with.
+    /// Print the public key that verifies signatures of this installation.
     PublicKey(public_key::PublicKeyCommand),
-    /// Show a tenant's events as a webhook receiver gets them.
+    /// Print the events of a tenant as a webhook receiver gets them.
     Listen(listen::Listen),
     /// Write a consistent snapshot of the running server's store.
     #[command(after_help = "Examples:\n  tenantd backup /backups/today.snapshot\n  tenantd backup --directory /backups --keep 7")]
     Backup(backup::Backup),
-    /// Make a key for backups that leave this host.
+    /// Create a key pair for off-site backups.
     BackupKey(backup_key::BackupKey),
-    /// Make an installation from a snapshot, in an empty data directory.
+    /// Restore a snapshot or an off-site backup into an empty data directory.
     Restore(backup::Restore),
-    /// Restore a snapshot for a trial: checked, opened, timed, and removed again.
+    /// Test that a snapshot can be restored: restore, verify, open, time and remove it.
     Drill(drill::Drill),
-    /// Check every record and index of the store, or of a snapshot.
+    /// Verify every record and index of the store or of a snapshot.
     Check(check::Check),
-    /// Look at what an upgrade will do.
+    /// Show what an upgrade will do.
     #[command(subcommand)]
     Upgrade(upgrade::Upgrade),
-    /// Prove that the audit is what was written.
+    /// Verify that the audit is unchanged.
     #[command(subcommand)]
     Audit(audit::AuditCommand),
-    /// Build the search index anew from the store.
+    /// Rebuild the search index from the store.
     Reindex(reindex::Reindex),
-    /// Go on without what a damaged journal has lost.
+    /// Repair a store with a damaged journal, without the lost changes.
     Repair(repair::Repair),
-    /// Give the free space of the store's file back. The server must be stopped.
+    /// Return the free space of the store file to the file system. The server must be stopped.
     Compact(compact::Compact),
-    /// Let a new installation key take the place of the old one.
+    /// Replace the installation key with a new one.
     RotateKey(rotate_key::RotateKey),
-    /// Write a file for whoever helps with a trouble: sizes, counts, settings; no secret, and nothing that a tenant wrote.
+    /// Write a support bundle with sizes, counts and settings. It contains no secrets and no tenant data.
     SupportBundle(support_bundle::SupportBundle),
     /// Print the OpenAPI document.
     Openapi(openapi::Openapi),
-    /// Look at the configuration.
+    /// Check and print the configuration.
     #[command(subcommand)]
     Config(config::ConfigCommand),
-    /// Print the completions for a shell.
+    /// Print the completion script of a shell.
     Completions(completions::Completions),
-    /// Print the manual page, or write all of them to a directory.
+    /// Print the manual page, or write all manual pages to a directory.
     Man(man::ManPages),
 }
 
-/// Runs the command that the process was started with.
+/// Runs the command of the process arguments.
 pub fn run() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => return refuse(&error),
     };
     let json = arguments.common.json;
-    // What a command writes holds records and secrets; only manual pages are for everybody.
+    // Files that commands write contain records and secrets. Only manual pages are for all users.
     if !matches!(arguments.command, Command::Man(_)) {
         rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o077));
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return report(&Failure::Failed(format!("the runtime does not start: {error}")), json),
+        Err(error) => return report(&Failure::Failed(format!("cannot start the runtime: {error}")), json),
     };
     match runtime.block_on(dispatch(arguments)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -231,15 +231,15 @@ pub fn run() -> ExitCode {
     }
 }
 
-/// Prints help and the version where they were asked for, and what is wrong with the arguments otherwise.
+/// Prints the help or the version if requested, otherwise the errors of the arguments.
 fn refuse(error: &clap::Error) -> ExitCode {
-    let asked_for = !error.use_stderr();
-    if !asked_for && std::env::args_os().any(|argument| argument == "--json") {
-        return tell_error("usage", USAGE, error.render().to_string().trim());
+    let is_requested = !error.use_stderr();
+    if !is_requested && std::env::args_os().any(|argument| argument == "--json") {
+        return report_json("usage", USAGE, error.render().to_string().trim());
     }
-    // A reader that has gone away is no failure of ours.
+    // A closed pipe is not an error.
     drop(error.print());
-    if asked_for { ExitCode::SUCCESS } else { ExitCode::from(USAGE) }
+    if is_requested { ExitCode::SUCCESS } else { ExitCode::from(USAGE) }
 }
 
 async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
@@ -280,19 +280,19 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
 
 fn report(failure: &Failure, json: bool) -> ExitCode {
     if json {
-        return tell_error(failure.name(), failure.code(), failure.text());
+        return report_json(failure.name(), failure.code(), failure.text());
     }
     print_error(&format!("tenantd: {}", failure.text()));
     ExitCode::from(failure.code())
 }
 
-/// An error for scripts: one line of JSON.
-fn tell_error(name: &str, code: u8, message: &str) -> ExitCode {
+/// Reports an error to scripts as one line of JSON.
+fn report_json(name: &str, code: u8, message: &str) -> ExitCode {
     print_error(&serde_json::json!({"error": {"code": name, "exit_code": code, "message": message}}).to_string());
     ExitCode::from(code)
 }
 
-#[allow(clippy::print_stderr, reason = "this is where errors of the command line go")]
+#[allow(clippy::print_stderr, reason = "errors of commands go to standard error")]
 fn print_error(text: &str) {
     eprintln!("{text}");
 }

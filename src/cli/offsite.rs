@@ -1,4 +1,4 @@
-//! Backups that are kept outside of the host: which there are, and taking one from there. No server is needed, only the settings.
+//! Lists and fetches off-site backups. It needs only the configuration, no server.
 
 use std::{
     path::{Path, PathBuf},
@@ -20,27 +20,27 @@ use crate::app::key_source;
 
 #[derive(Debug, Args)]
 pub(super) struct FromOffsite {
-    /// Take a backup from the place that `offsite.url` names, in place of a file: `offsite` for the newest, or `offsite:ID`.
+    /// Use a backup from the location in `offsite.url` instead of a file: `offsite` for the newest, or `offsite:ID`.
     #[arg(long, value_name = "PLACE", conflicts_with = "file")]
     pub(super) from: Option<Source>,
-    /// The age identity that opens the backup, as `tenantd backup-key` wrote it.
+    /// The file of the age identity that decrypts the backup, as written by `tenantd backup-key`.
     #[arg(long, value_name = "FILE", requires = "from")]
     identity: Option<PathBuf>,
-    /// Take what was there at this time, such as 2026-11-18T09:30:00Z. Without it, `offsite` takes everything up to the last change that
-    /// was sent, and `offsite:ID` the backup alone.
+    /// Restore the state at this time, such as 2026-11-18T09:30:00Z. Default: `offsite` restores up to the last change that was
+    /// sent, and `offsite:ID` restores only the backup.
     #[arg(long, value_name = "TIME", requires = "from", value_parser = time)]
     at: Option<Timestamp>,
 }
 
-/// A time on the command line, such as `2026-11-18T09:30:00Z`.
+/// Parses a time of the command line, such as `2026-11-18T09:30:00Z`.
 fn time(text: &str) -> Result<Timestamp, &'static str> {
     Timestamp::parse(text).ok_or("expected a time such as 2026-11-18T09:30:00Z")
 }
 
-/// Which backup to take.
+/// The backup that `--from` selects.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// `None`: the newest.
+    /// `None` selects the newest.
     id: Option<String>,
 }
 
@@ -56,135 +56,138 @@ impl FromStr for Source {
     }
 }
 
-/// A backup that is there and can be opened.
-pub(super) struct Chosen {
+/// A backup that exists and can be decrypted.
+pub(super) struct SelectedBackup {
     place: OffsitePlace,
-    what: What,
+    contents: Contents,
     identities: Option<Vec<Identity>>,
-    /// Up to then, nothing may be missing.
+    /// All changes up to this time must be available.
     at: Option<Timestamp>,
     key: InstallationKey,
 }
 
-enum What {
-    /// One backup, without later changes.
-    Alone(Box<Manifest>),
-    Forward(Box<Route>),
+enum Contents {
+    /// Only the backup, without later changes.
+    Backup(Box<Manifest>),
+    /// The backup and the changes after it.
+    WithChanges(Box<Route>),
 }
 
-impl What {
+impl Contents {
     fn manifest(&self) -> &Manifest {
         match self {
-            Self::Alone(manifest) => manifest,
-            Self::Forward(route) => &route.manifest,
+            Self::Backup(manifest) => manifest,
+            Self::WithChanges(route) => &route.manifest,
         }
     }
 
     fn is_encrypted(&self) -> bool {
         match self {
-            Self::Alone(manifest) => manifest.is_encrypted(),
-            Self::Forward(route) => route.is_encrypted(),
+            Self::Backup(manifest) => manifest.is_encrypted(),
+            Self::WithChanges(route) => route.is_encrypted(),
         }
     }
 }
 
-/// How far a backup was brought forward.
+/// The time up to which a backup was restored.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Reached {
-    /// The time of the last change in it. None: the backup was taken alone.
+pub(super) struct RestorePoint {
+    /// The time of the last restored change. `None` if only the backup was restored.
     pub(super) time: Option<Timestamp>,
-    /// Why later changes are left out, and what else is to be known.
+    /// The reason why later changes are missing, and other warnings.
     pub(super) warnings: Vec<String>,
 }
 
-impl Reached {
-    /// Tells people.
+impl RestorePoint {
+    /// Prints the warnings and the time.
     pub(super) fn print(&self) -> Result<(), Failure> {
         self.warnings.iter().for_each(|warning| print_error(&format!("tenantd: {warning}")));
         let Some(time) = self.time else { return Ok(()) };
-        output::line(&format!("The last change in it was made at {time}."))
+        output::line(&format!("The last restored change was made at {time}."))
     }
 }
 
-impl Chosen {
-    /// Where it is.
-    pub(super) fn shown(&self) -> String {
-        let manifest = self.what.manifest();
+impl SelectedBackup {
+    /// The location for messages.
+    pub(super) fn location(&self) -> String {
+        let manifest = self.contents.manifest();
         self.place.show(&manifest.installation_id, &manifest.id)
     }
 
-    /// Writes its snapshot to a new file, decrypted and compared with what the installation signed, and brings it forward.
-    pub(super) async fn fetch(&self, to: &Path) -> Result<Reached, Failure> {
+    /// Decrypts the snapshot into a new file, verifies it against its signature, and applies later changes.
+    pub(super) async fn fetch(&self, to: &Path) -> Result<RestorePoint, Failure> {
         if to.exists() {
-            // Left behind by a command that was cut off.
+            // Left over from an interrupted command.
             std::fs::remove_file(to).map_err(|error| Failure::Failed(format!("{}: {error}", to.display())))?;
         }
-        let manifest = self.what.manifest();
+        let manifest = self.contents.manifest();
         let identities = self.identities.clone().filter(|_| manifest.is_encrypted());
         self.place.fetch(manifest, identities, to).await.map_err(failed)?;
-        let What::Forward(route) = &self.what else { return Ok(Reached::default()) };
+        let Contents::WithChanges(route) = &self.contents else { return Ok(RestorePoint::default()) };
         let forward = self.place.bring_forward(route, to, self.identities.as_deref(), &self.key).await.map_err(failed)?;
         let reached = forward.reached;
         let mut warnings = Vec::new();
         if let Some(shortfall) = forward.shortfall {
             let problem = match shortfall {
-                Shortfall::Missing => format!("some changes after {reached} are missing in the place of the backups"),
-                Shortfall::Beyond => format!("the newest change in the place of the backups is from {reached}"),
+                Shortfall::Missing => format!("some changes after {reached} are missing at the backup location"),
+                Shortfall::Beyond => format!("the newest change at the backup location is from {reached}"),
                 Shortfall::Unusable(problem) => format!("no change after {reached} can be restored: {problem}"),
             };
             if self.at.is_some() {
-                let ways = "choose a time before that, or leave out --at to restore everything up to then";
+                let ways = "specify an earlier time, or leave out --at to restore all available changes";
                 return Err(Failure::Failed(format!("{problem}; {ways}")));
             }
-            warnings.push(format!("{problem}. Later changes are left out"));
+            warnings.push(format!("{problem}. Later changes were not restored"));
         }
         if forward.clock_was_set_back {
-            let order = "Changes are restored in the order in which they were made";
-            warnings.push(format!("the clock of the host was set back before {reached}, so that some times came twice. {order}"));
+            let order = "Changes were restored in the order in which they were made";
+            warnings.push(format!("the clock of the host was set back before {reached}, so some times occurred twice. {order}"));
         }
-        Ok(Reached { time: Some(reached), warnings })
+        Ok(RestorePoint { time: Some(reached), warnings })
     }
 }
 
 impl FromOffsite {
-    /// Looks for the wanted backup among those that the installation of `key` signed.
-    pub(super) async fn choose(&self, source: &Source, config: &Config, key: &InstallationKey) -> Result<Chosen, Failure> {
+    /// Finds the backup among those that the installation of `key` signed.
+    pub(super) async fn select(&self, source: &Source, config: &Config, key: &InstallationKey) -> Result<SelectedBackup, Failure> {
         let place = configured(config)?;
         let mut found = place.find(source.id.as_deref(), self.at, key).await.map_err(failed)?;
-        let what = if source.id.is_some() && self.at.is_none() {
-            found.pop().map(|manifest| What::Alone(Box::new(manifest)))
+        let contents = if source.id.is_some() && self.at.is_none() {
+            found.pop().map(|manifest| Contents::Backup(Box::new(manifest)))
         } else {
             let route = place.route(found, self.at.unwrap_or(Timestamp::LATEST)).await.map_err(failed)?;
-            route.map(|route| What::Forward(Box::new(route)))
+            route.map(|route| Contents::WithChanges(Box::new(route)))
         };
-        let Some(what) = what else { return Err(Failure::Failed("there is no backup".to_owned())) };
-        // The changes after a backup may lead to another key. Which one is needed is known when they are applied.
-        if let What::Alone(manifest) = &what
+        let Some(contents) = contents else {
+            return Err(Failure::Failed("there is no backup; list the backups with `tenantd backup list`".to_owned()));
+        };
+        // Changes after a backup can include a key rotation. The required key is known only when they are applied.
+        if let Contents::Backup(manifest) = &contents
             && manifest.key_fingerprint != show_fingerprint(key.fingerprint())
         {
             return Err(Failure::Failed(format!(
-                "the backup {} was made with the installation key {}, and this one is {}; name the other with --installation-key FILE",
+                "the backup {} needs the installation key {}, but the configured key is {}; specify the other key with --installation-key FILE",
                 manifest.id,
                 manifest.key_fingerprint,
                 show_fingerprint(key.fingerprint())
             )));
         }
-        let identities = self.identities(&what)?;
-        Ok(Chosen { place, what, identities, at: self.at, key: key.clone() })
+        let identities = self.identities(&contents)?;
+        Ok(SelectedBackup { place, contents, identities, at: self.at, key: key.clone() })
     }
 
-    fn identities(&self, what: &What) -> Result<Option<Vec<Identity>>, Failure> {
+    fn identities(&self, contents: &Contents) -> Result<Option<Vec<Identity>>, Failure> {
         let Some(file) = &self.identity else {
-            if !what.is_encrypted() {
+            if !contents.is_encrypted() {
                 return Ok(None);
             }
-            let (id, recipients) = (&what.manifest().id, what.manifest().recipients.join(", "));
+            let (id, recipients) = (&contents.manifest().id, contents.manifest().recipients.join(", "));
             let problem = if recipients.is_empty() {
                 format!("the changes after the backup {id} are encrypted")
             } else {
                 format!("the backup {id} is encrypted for {recipients}")
             };
-            return Err(Failure::Failed(format!("{problem}; name the identity with --identity FILE")));
+            return Err(Failure::Failed(format!("{problem}; specify the identity with --identity FILE")));
         };
         let wrong = |reason: String| Failure::Failed(format!("{}: {reason}", file.display()));
         let text = Secret::new(std::fs::read_to_string(file).map_err(|error| wrong(error.to_string()))?);
@@ -200,11 +203,11 @@ fn configured(config: &Config) -> Result<OffsitePlace, Failure> {
     OffsitePlace::configured(config).ok_or_else(|| failed(OffsiteError::NotConfigured))
 }
 
-/// Shows the backups at the configured place.
+/// Lists the backups at the configured location.
 pub(super) async fn list(common: &Common) -> Result<(), Failure> {
     let config = common.settings(&[])?;
     let place = configured(&config)?;
-    // Without the installation key, nobody can tell whether a backup is genuine.
+    // Signatures can be verified only with the installation key.
     let key = InstallationKey::load(&key_source(&config, &config.data.directory).path).ok();
     let entries: Vec<Value> = place.list().await.map_err(failed)?.iter().map(|entry| shown(&place, entry, key.as_ref())).collect();
     if common.json {
@@ -222,7 +225,7 @@ pub(super) async fn list(common: &Common) -> Result<(), Failure> {
     output::table(&entries, &columns)
 }
 
-/// `signed` says whether the installation of this key wrote it.
+/// One row of the list. `signed` is true if the installation of this key wrote the backup.
 fn shown(place: &OffsitePlace, entry: &Entry, key: Option<&InstallationKey>) -> Value {
     let (id, installation_id) = (&entry.id, &entry.installation_id);
     let place = place.show(installation_id, id);

@@ -1,4 +1,4 @@
-//! `tenantd openapi`: the published document, without a server.
+//! `tenantd openapi`: prints the OpenAPI documents without a server.
 
 use clap::Args;
 
@@ -7,10 +7,10 @@ use crate::app::{ingest_document, internal_document, public_document};
 
 #[derive(Debug, Args)]
 pub(super) struct Openapi {
-    /// The document of what only the admin socket serves.
+    /// Print the document of the operations that only the admin socket serves.
     #[arg(long)]
     internal: bool,
-    /// The document of the way in for agents and imports.
+    /// Print the document of the ingest API for agents and imports.
     #[arg(long, conflicts_with = "internal")]
     ingest: bool,
 }

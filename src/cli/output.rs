@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::Failure;
 
-/// Prints a line. A reader that has gone away is no failure of ours.
+/// Prints a line. A closed pipe is not an error.
 pub(super) fn line(text: &str) -> Result<(), Failure> {
     match writeln!(std::io::stdout(), "{text}") {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Failed(error.to_string())),
@@ -14,17 +14,17 @@ pub(super) fn line(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// The text, in bold letters if standard output is a terminal and nobody asked for none (`NO_COLOR`).
+/// The text in bold if standard output is a terminal and `NO_COLOR` is not set.
 pub(super) fn bold(text: &str) -> String {
-    let is_wanted = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    if is_wanted { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
+    let is_bold = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+    if is_bold { format!("\x1b[1m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 pub(super) fn json(value: &Value) -> Result<(), Failure> {
     line(&value.to_string())
 }
 
-/// The text at a JSON pointer; absent values are a dash.
+/// The text at a JSON pointer, or a dash if it is absent.
 pub(super) fn text(value: &Value, pointer: &str) -> String {
     match value.pointer(pointer) {
         None | Some(Value::Null) => "-".to_owned(),
@@ -34,7 +34,7 @@ pub(super) fn text(value: &Value, pointer: &str) -> String {
     }
 }
 
-/// A size at a JSON pointer, for people.
+/// The size at a JSON pointer with its unit.
 pub(super) fn bytes(value: &Value, pointer: &str) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let Some(bytes) = value.pointer(pointer).and_then(Value::as_f64) else { return text(value, pointer) };
@@ -49,7 +49,7 @@ pub(super) fn bytes(value: &Value, pointer: &str) -> String {
     format!("{size:.digits$} {}", unit.copied().unwrap_or_default())
 }
 
-/// A duration in seconds at a JSON pointer, for people.
+/// The duration in seconds at a JSON pointer with its unit.
 pub(super) fn seconds(value: &Value, pointer: &str) -> String {
     match value.pointer(pointer).and_then(Value::as_f64) {
         Some(seconds) if seconds < 1.0 => format!("{:.0} ms", seconds * 1000.0),
@@ -59,7 +59,7 @@ pub(super) fn seconds(value: &Value, pointer: &str) -> String {
     }
 }
 
-/// Rows of a list in columns as wide as they need to be.
+/// Prints a table. Each column is as wide as its longest cell.
 pub(super) fn table(rows: &[Value], columns: &[(&str, &str)]) -> Result<(), Failure> {
     let mut cells: Vec<Vec<String>> = vec![columns.iter().map(|(head, _)| (*head).to_owned()).collect()];
     cells.extend(rows.iter().map(|row| columns.iter().map(|(_, pointer)| text(row, pointer)).collect()));
@@ -73,7 +73,7 @@ pub(super) fn table(rows: &[Value], columns: &[(&str, &str)]) -> Result<(), Fail
     Ok(())
 }
 
-/// One record as `name: value` lines.
+/// Prints a record, with one field per line.
 pub(super) fn record(value: &Value, fields: &[(&str, &str)]) -> Result<(), Failure> {
     let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, pointer) in fields {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_units_that_people_read() {
+    fn sizes_and_durations_have_units() {
         let value = json!({"small": 512, "large": 3_435_973_837_u64, "short": 0.0456, "middle": 3.055_784_028, "long": 754.2});
         assert_eq!([bytes(&value, "/small"), bytes(&value, "/large")], ["512 bytes", "3.2 GiB"]);
         assert_eq!(["/short", "/middle", "/long"].map(|at| seconds(&value, at)), ["46 ms", "3.1 seconds", "12.6 minutes"]);

@@ -1,4 +1,5 @@
-//! `tenantd public-key`: what others check the signatures of this installation with. It needs no server, only the installation key.
+//! `tenantd public-key`: prints the public keys that verify signatures of this installation. It needs only the installation key, no
+//! server.
 
 use clap::{Args, ValueEnum};
 use serde_json::json;
@@ -20,7 +21,7 @@ enum Purpose {
 
 #[derive(Debug, Args)]
 pub(super) struct PublicKeyCommand {
-    /// What the key is for.
+    /// What the key verifies.
     #[arg(long, value_enum, default_value = "tenant-export")]
     purpose: Purpose,
 }

@@ -1,4 +1,4 @@
-//! `tenantd reindex`: builds the search index anew from the store, in the running server or, when none runs, in the data directory.
+//! `tenantd reindex`: rebuilds the search index from the store, on the running server, or in the data directory if no server runs.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use tenantd_search::Search;
 use super::{Common, Failure, client::Client, offline, output};
 use crate::app::search_directory;
 
-/// How often a running server is asked how far it is.
-const ASKS: Duration = Duration::from_millis(250);
+/// The interval at which the command polls the progress of a running server.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 #[derive(Debug, Args)]
 pub(super) struct Reindex {}
 
-/// A counter on a terminal; nothing elsewhere.
+/// A counter on a terminal. It is hidden elsewhere.
 fn progress() -> ProgressBar {
     let style = ProgressStyle::with_template("{spinner} {human_pos} documents {per_sec} {elapsed}");
     ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
@@ -34,7 +34,7 @@ impl Reindex {
         if common.json {
             return output::json(&json!({"documents": documents}));
         }
-        output::line(&format!("The search index is built anew: {documents} documents."))
+        output::line(&format!("Rebuilt the search index: {documents} documents."))
     }
 }
 
@@ -48,7 +48,7 @@ async fn online(client: &Client, bar: &ProgressBar) -> Result<u64, Failure> {
             return Ok(number(&status, "documents"));
         }
         bar.set_position(number(&status, "built"));
-        tokio::time::sleep(ASKS).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! `tenantd reload`: the running server takes up its settings anew, and says so when it cannot.
+//! `tenantd reload`: reloads the configuration of the running server, and prints the errors if that fails.
 
 use clap::Args;
 

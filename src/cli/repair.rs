@@ -1,4 +1,5 @@
-//! `tenantd repair`: goes on without what a damaged journal has lost. Nothing is given up before the operator says so.
+//! `tenantd repair`: repairs a store with a damaged journal, without the lost changes. **Invariant:** it drops nothing before the
+//! operator accepts the loss.
 
 use std::path::Path;
 
@@ -17,7 +18,7 @@ use crate::app::key_source;
 
 #[derive(Debug, Args)]
 pub(super) struct Repair {
-    /// Give up what is lost. Without this flag the command only tells what that is.
+    /// Accept the loss and repair the store. Without this flag, the command only lists the lost changes.
     #[arg(long)]
     accept_loss: bool,
 }
@@ -25,9 +26,9 @@ pub(super) struct Repair {
 impl Repair {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
         if Client::new(common)?.is_running() {
-            return Err(Failure::Failed("the server is running, so its store has opened: there is nothing to repair".to_owned()));
+            return Err(Failure::Failed("the server is running with an intact store: there is nothing to repair".to_owned()));
         }
-        let data = offline::hold(common)?;
+        let data = offline::lock(common)?;
         let accept = self.accept_loss;
         let key_file = key_source(&common.settings(&[])?, data.path()).path;
         let work = move || {
@@ -36,7 +37,7 @@ impl Repair {
             match found {
                 Some(loss) if accept => {
                     ensure_key(&key_file, loss.key_fingerprint)?;
-                    data.repair(offline::SETTINGS, now, |tx, loss| upkeep::tell_repair(tx, now, loss))
+                    data.repair(offline::SETTINGS, now, |tx, loss| upkeep::report_repair(tx, now, loss))
                 }
                 found => Ok(found),
             }
@@ -47,44 +48,44 @@ impl Repair {
             if common.json {
                 return output::json(&json!({"damaged": false, "repaired": false}));
             }
-            return output::line("The journal is sound: there is nothing to repair.");
+            return output::line("The journal is intact: there is nothing to repair.");
         };
         if common.json {
             output::json(&json!({"damaged": true, "repaired": accept, "loss": loss}))?;
         } else {
-            tell(&loss, accept)?;
+            print_loss(&loss, accept)?;
         }
         if accept {
             return Ok(());
         }
-        let text = "no record was changed. If you cannot put the right files back and have no better backup, run `tenantd repair --accept-loss`";
+        let text = "no record was changed. If you cannot restore the original files and have no newer backup, run `tenantd repair --accept-loss`";
         Err(Failure::Failed(text.to_owned()))
     }
 }
 
-/// A change of the installation key may be among what is lost. Without the key of before the store would not start.
-fn ensure_key(file: &Path, wanted: KeyFingerprint) -> Result<(), StoreError> {
+/// Checks the installation key. If a key rotation is among the lost changes, the store needs the previous key to start.
+fn ensure_key(file: &Path, expected: KeyFingerprint) -> Result<(), StoreError> {
     let found = InstallationKey::load(file).map_err(StoreError::Installation)?.fingerprint();
-    if found == wanted {
+    if found == expected {
         return Ok(());
     }
     Err(StoreError::Installation(format!(
-        "a change of the installation key is among what is lost. Without it the store wants the key with the fingerprint {}, and {} has {}: \
-         put your copy of the older key there first, or restore a backup",
-        show_fingerprint(wanted),
+        "a rotation of the installation key is among the lost changes. Without it, the store needs the key with the fingerprint {}, but {} \
+         has {}: put your copy of the older key there first, or restore a backup",
+        show_fingerprint(expected),
         file.display(),
         show_fingerprint(found)
     )))
 }
 
-fn tell(loss: &Loss, accepted: bool) -> Result<(), Failure> {
+fn print_loss(loss: &Loss, accepted: bool) -> Result<(), Failure> {
     output::line(&format!("The store is damaged: {}.", loss.problem))?;
     match loss.commits {
-        Some(commits) => output::line(&format!("Commits that are lost: {commits}."))?,
-        None => output::line("No loss is known, but nobody can tell for certain.")?,
+        Some(commits) => output::line(&format!("Lost commits: {commits}."))?,
+        None => output::line("No lost commit is known, but a loss cannot be ruled out.")?,
     }
     if let Some((first, last)) = loss.places {
-        output::line(&format!("Events that are lost: {} (places {first} to {last} of the log).", last + 1 - first))?;
+        output::line(&format!("Lost events: {} (positions {first} to {last} of the log).", last + 1 - first))?;
     }
     for event in &loss.events {
         output::line(&format!("  {} {} of {} at {}", event.kind, event.id, event.tenant_id, event.at))?;
@@ -92,6 +93,6 @@ fn tell(loss: &Loss, accepted: bool) -> Result<(), Failure> {
     if !accepted {
         return Ok(());
     }
-    output::line(&format!("The damaged files and a list of what is lost are in {}.", loss.evidence.display()))?;
-    output::line("The store is closed in order now; start it with `tenantd serve`.")
+    output::line(&format!("The damaged files and a list of the lost changes are in {}.", loss.evidence.display()))?;
+    output::line("The store is repaired. Start the server with `tenantd serve`.")
 }

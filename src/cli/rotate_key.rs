@@ -1,5 +1,5 @@
-//! `tenantd rotate-key`: another installation key takes the place of the one in force, in the running server or, when none runs, in the
-//! data directory. Cut off at any point it goes on with the next start, or when it is asked for again.
+//! `tenantd rotate-key`: replaces the installation key, on the running server, or in the data directory if no server runs. After an
+//! interruption, the next start or the next call continues the rotation.
 
 use std::time::Duration;
 
@@ -13,16 +13,16 @@ use tenantd_store::{KeyFiles, Progress, Rotation, StoreError, keys_in_force};
 use super::{Common, Failure, client::Client, offline, output};
 use crate::app::{key_source, sealed_tables};
 
-/// How often a running server is asked how far it is.
-const ASKS: Duration = Duration::from_millis(250);
+/// The interval at which the command polls the progress of a running server.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 const PATH: &str = "/internal/admin/key-rotation";
 
 #[derive(Debug, Args)]
 pub(super) struct RotateKey {}
 
-/// A counter on a terminal; nothing elsewhere.
+/// A counter on a terminal. It is hidden elsewhere.
 fn progress() -> ProgressBar {
-    let style = ProgressStyle::with_template("{spinner} {human_pos} records sealed anew {elapsed}");
+    let style = ProgressStyle::with_template("{spinner} {human_pos} records resealed {elapsed}");
     ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()))
 }
 
@@ -37,23 +37,23 @@ impl RotateKey {
             return output::json(&done);
         }
         let text = |pointer: &str| output::text(&done, pointer);
-        output::line(&format!("The installation key {} is now {}.", text("/previous_fingerprint"), text("/fingerprint")))?;
-        if let Some(errand) = done.get("errand").and_then(Value::as_str) {
-            output::line(errand)?;
+        output::line(&format!("Replaced the installation key {} with {}.", text("/previous_fingerprint"), text("/fingerprint")))?;
+        if let Some(action) = done.get("operator_action").and_then(Value::as_str) {
+            output::line(action)?;
         }
         output::line(&format!(
-            "Keep a copy of the new key, and write a new snapshot. Snapshots from before need the key {}: keep its copy with them.",
+            "Keep a copy of the new key, and create a new snapshot. Older snapshots need the key {}: keep a copy of it too.",
             text("/previous_fingerprint")
         ))
     }
 }
 
-fn told(previous: &str, fingerprint: &str, errand: Option<&str>) -> Value {
-    let mut told = json!({"previous_fingerprint": previous, "fingerprint": fingerprint});
-    if let (Some(errand), Some(told)) = (errand, told.as_object_mut()) {
-        told.insert("errand".to_owned(), json!(errand));
+fn rotation_result(previous: &str, fingerprint: &str, operator_action: Option<&str>) -> Value {
+    let mut result = json!({"previous_fingerprint": previous, "fingerprint": fingerprint});
+    if let (Some(action), Some(result)) = (operator_action, result.as_object_mut()) {
+        result.insert("operator_action".to_owned(), json!(action));
     }
-    told
+    result
 }
 
 async fn online(client: &Client, bar: &ProgressBar) -> Result<Value, Failure> {
@@ -63,10 +63,14 @@ async fn online(client: &Client, bar: &ProgressBar) -> Result<Value, Failure> {
     loop {
         let status = client.get(PATH).await?;
         if status.get("under_way") == Some(&Value::Bool(false)) {
-            return Ok(told(&before, &text(&status, "fingerprint"), status.get("errand").and_then(Value::as_str)));
+            return Ok(rotation_result(
+                &before,
+                &text(&status, "fingerprint"),
+                status.get("operator_action").and_then(Value::as_str),
+            ));
         }
         bar.set_position(status.get("resealed").and_then(Value::as_u64).unwrap_or_default());
-        tokio::time::sleep(ASKS).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -84,5 +88,5 @@ async fn offline(common: &Common, bar: &ProgressBar) -> Result<Value, Failure> {
         bar.set_position(resealed);
     }
     let after = rotation.status().map_err(fail)?;
-    Ok(told(&show_fingerprint(before), &show_fingerprint(after.fingerprint), after.errand.as_deref()))
+    Ok(rotation_result(&show_fingerprint(before), &show_fingerprint(after.fingerprint), after.operator_action.as_deref()))
 }

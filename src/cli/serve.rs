@@ -1,4 +1,4 @@
-//! `tenantd serve`: the service, from the first start to the orderly stop.
+//! `tenantd serve`: runs the server until it is shut down.
 
 use clap::Args;
 use listenfd::ListenFd;
@@ -12,14 +12,14 @@ use crate::app::{self, App, Operator, Running, Sockets};
 
 #[derive(Debug, Args)]
 pub(super) struct Serve {
-    /// The address of the API, in place of the configured one.
+    /// The address of the API. Default: `listen.address` of the configuration.
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<String>,
-    /// Upgrade the store of an older release without the snapshot that is written before.
+    /// Upgrade the store of an older release without first writing a snapshot.
     #[arg(long)]
     without_snapshot: bool,
-    /// Start without workflow triggers, schedules and runs, and without webhook deliveries, to get in when one of them keeps the server
-    /// from working.
+    /// Start without workflow triggers, schedules, runs and webhook deliveries. Use it to sign in if one of them prevents the
+    /// server from working.
     #[arg(long)]
     safe_mode: bool,
 }
@@ -48,7 +48,7 @@ impl Serve {
             let email = Operator::default().email;
             let password_file = password_file.display();
             tracing::info!(
-                "sign in at {url}/sign-in as the operator; the password is in {password_file}: remove the file once you have it"
+                "sign in at {url}/sign-in as the operator; the password is in {password_file}: remove the file after you have read it"
             );
             tracing::info!(operator = email, "create the first tenant with `tenantd tenant create NAME`");
         }
@@ -61,7 +61,7 @@ impl Serve {
     }
 }
 
-/// Opens the installation, making it in an empty directory. Nothing runs or listens yet.
+/// Opens the installation. Creates it in an empty directory. Nothing runs or listens yet.
 pub(super) async fn open(config: Config, clock: Clock, operator: Operator) -> Result<App, Failure> {
     raise_open_files();
     let data = DataDirectory::lock(&config.data.directory).map_err(|error| error.to_string())?;
@@ -75,7 +75,8 @@ pub(super) async fn open(config: Config, clock: Clock, operator: Operator) -> Re
     Ok(App::open(config, data, clock, operator, Some(progress)).await?)
 }
 
-/// The signals that steer a server. Taken before anyone is told that it is ready, so that an early stop is an orderly one too.
+/// The signals that control a server. The handlers are installed before the server reports that it is ready, so that an early
+/// shutdown is orderly too.
 #[derive(Debug)]
 pub(super) struct Signals {
     interrupt: Signal,
@@ -95,7 +96,7 @@ impl Signals {
 }
 
 impl Signals {
-    /// Returns when the process is asked to end.
+    /// Waits for a signal to terminate.
     pub(super) async fn stop(self) {
         let Self { mut interrupt, mut terminate, .. } = self;
         tokio::select! {
@@ -105,7 +106,7 @@ impl Signals {
     }
 }
 
-/// Serves until a signal or a failure of the store ends it. `reload` reads the settings anew.
+/// Serves until a signal or a failure of the store. `reload` loads the configuration again.
 pub(super) async fn serve_until_stopped(
     mut running: Running,
     signals: Signals,
@@ -120,9 +121,9 @@ pub(super) async fn serve_until_stopped(
             _ = interrupt.recv() => break None,
             _ = terminate.recv() => break None,
             reason = store.failed() => break Some(reason),
-            _ = hangup.recv() => drop(take_up(&running, &reload)),
-            // Whoever asked may be gone by now.
-            request = running.reload_request() => drop(request.send(take_up(&running, &reload))),
+            _ = hangup.recv() => drop(apply(&running, &reload)),
+            // The requester may have disconnected.
+            request = running.reload_request() => drop(request.send(apply(&running, &reload))),
         }
     };
     notify(&[sd_notify::NotifyState::Stopping]);
@@ -136,41 +137,43 @@ pub(super) async fn serve_until_stopped(
     }
 }
 
-fn take_up(running: &Running, reload: impl Fn() -> Result<Config, String>) -> Result<Vec<String>, String> {
+fn apply(running: &Running, reload: impl Fn() -> Result<Config, String>) -> Result<Vec<String>, String> {
     let outcome = reload().and_then(|config| running.reload(&config));
     match &outcome {
         Ok(needs_restart) if needs_restart.is_empty() => tracing::info!("reloaded the settings"),
         Ok(needs_restart) => {
             tracing::warn!(needs_restart = needs_restart.join(", "), "reloaded the settings; some changes need a restart");
         }
-        Err(error) => tracing::error!(error, "the settings were not taken up; the old ones stay"),
+        Err(error) => tracing::error!(error, "cannot reload the settings; the previous settings stay in effect"),
     }
     outcome
 }
 
-/// The sockets that a service manager has opened for us: the first for the API, the second for the redirect to it.
+/// The sockets from the service manager: the first for the API, the second for the redirect to it.
 fn inherited_sockets() -> Result<Sockets, Failure> {
     let mut inherited = ListenFd::from_env();
     let mut take = |place: usize| {
         let socket = if place < inherited.len() { inherited.take_tcp_listener(place) } else { Ok(None) };
-        socket.map_err(|error| Failure::Failed(format!("socket {place} of the service manager is not one to listen on: {error}")))
+        socket.map_err(|error| {
+            Failure::Failed(format!("socket {place} of the service manager is not a listening TCP socket: {error}"))
+        })
     };
     Ok(Sockets { api: take(0)?, redirect: take(1)? })
 }
 
-/// Tells the service manager; without one nothing happens.
+/// Notifies the service manager, if there is one.
 pub(super) fn notify(states: &[sd_notify::NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(states) {
-        tracing::debug!(%error, "the service manager was not told");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }
 
-/// Every connection is an open file: take as many as the system lets us have.
+/// Raises the limit of open files to the maximum, because every connection is an open file.
 fn raise_open_files() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
-        tracing::debug!(%error, "the limit of open files stays as it is");
+        tracing::debug!(%error, "cannot raise the limit of open files");
     }
 }

@@ -1,7 +1,8 @@
-//! `tenantd support-bundle`: what a maker needs to help, in one file, of a running server or of a data directory that nobody serves.
+//! `tenantd support-bundle`: collects diagnostics for support in one file, from a running server or from the data directory of a
+//! stopped one.
 //!
-//! **Invariant:** no secret and nothing that a tenant wrote is in it. Each part is made of sizes, counts and words of ours; nothing is
-//! copied from a record, a path of a request or the text of an error.
+//! **Invariant:** the bundle contains no secrets and no tenant data. Each part has only sizes, counts and fixed texts. Nothing is copied
+//! from a record, a request path or an error text.
 
 mod tar;
 
@@ -18,28 +19,28 @@ use tenantd_store::{Store, StoreError, table_sizes};
 
 use super::{Common, Failure, check::check_store, client::Client, offline, output};
 
-/// What is asked of the service manager.
+/// The unit properties that the bundle contains.
 const UNIT_PROPERTIES: &str = "--property=LoadState,ActiveState,SubState,Result,NRestarts,ExecMainStatus,ExecMainCode,\
                                ActiveEnterTimestamp,InactiveEnterTimestamp,MemoryPeak,MemoryCurrent,FragmentPath";
 const UNITS: [&str; 4] = ["tenantd.service", "tenantd.socket", "tenantd-snapshot.service", "tenantd-snapshot.timer"];
 
 #[derive(Debug, Args)]
 pub(super) struct SupportBundle {
-    /// Where to write the bundle, a tar file; nothing may be there yet.
+    /// The path of the new tar file, which must not exist yet.
     file: PathBuf,
 }
 
-/// The parts of a bundle, and what is in each.
+/// The parts of a bundle and their contents.
 const PARTS: [(&str, &str); 9] = [
-    ("about.json", "version, machine, whether the server runs"),
-    ("settings.json", "the settings in force; secrets are in files that they name, and are not read"),
-    ("files.json", "sizes of the files in the data directory, and how full the disk is"),
+    ("about.json", "version, host, and whether the server runs"),
+    ("settings.json", "the effective settings, without the secrets in the files that they refer to"),
+    ("files.json", "sizes of the files in the data directory, and the free space of the disk"),
     ("tables.json", "rows and bytes of every table"),
-    ("check.json", "whether the store is sound, and how many problems which table has"),
+    ("check.json", "whether the store is intact, and the number of problems of each table"),
     ("units.txt", "the state of the systemd units"),
-    ("log.txt", "what a running server logged last, without requests, names and texts of errors"),
+    ("log.txt", "the last log lines of a running server, without requests, names and error texts"),
     ("metrics.txt", "the metrics of a running server"),
-    ("health.json", "how the parts of a running server did over the last days, and incidents"),
+    ("health.json", "the status history of a running server, and its incidents"),
 ];
 
 impl SupportBundle {
@@ -47,7 +48,7 @@ impl SupportBundle {
         let config = common.settings(&[])?;
         let client = Client::new(common)?;
         if !common.json {
-            output::line("The bundle holds no secret and nothing that a tenant wrote:")?;
+            output::line("The bundle contains no secrets and no tenant data:")?;
             for (name, what) in PARTS {
                 output::line(&format!("  {name:<14} {what}"))?;
             }
@@ -68,7 +69,7 @@ impl SupportBundle {
             let parts: Vec<Value> = files.iter().map(|(name, content)| json!({"name": name, "bytes": content.len()})).collect();
             return output::json(&json!({"path": self.file.display().to_string(), "bytes": bytes, "files": parts}));
         }
-        output::line(&format!("{bytes} bytes are written to {}. Have a look before you send it.", self.file.display()))
+        output::line(&format!("Wrote {bytes} bytes to {}. Review the file before you send it.", self.file.display()))
     }
 }
 
@@ -104,7 +105,7 @@ fn tables(store: &Store) -> Result<Value, Failure> {
     Ok(json!({"tables": shown.collect::<Vec<_>>()}))
 }
 
-/// The problems by their beginnings: keys, and what damaged bytes were taken for, can be what tenants wrote.
+/// Counts the problems by the beginning of their text. The rest can contain tenant data: keys, and values of damaged bytes.
 fn without_keys(report: &Value) -> Value {
     let problems = report.get("problems").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     let mut counted = std::collections::BTreeMap::<&str, u64>::new();
@@ -142,8 +143,8 @@ fn about(running: bool) -> Value {
     })
 }
 
-/// Words that the name of a setting with a secret in it would have. There is none: secrets are in files.
-const SECRETIVE: [&str; 5] = ["password", "secret", "token", "credential", "private"];
+/// Words in names of settings that contain secrets. No setting has one of these names today, because secrets are in files.
+const SECRET_WORDS: [&str; 5] = ["password", "secret", "token", "credential", "private"];
 
 fn settings(config: &Config) -> Result<Value, Failure> {
     let mut shown = serde_json::to_value(config).map_err(|error| Failure::Failed(error.to_string()))?;
@@ -155,7 +156,7 @@ fn hide(value: &mut Value) {
     let Some(fields) = value.as_object_mut() else { return };
     for (name, field) in fields {
         let is_path = name.ends_with("_file");
-        if field.is_string() && !is_path && SECRETIVE.iter().any(|word| name.contains(word)) {
+        if field.is_string() && !is_path && SECRET_WORDS.iter().any(|word| name.contains(word)) {
             *field = json!("****");
         }
         hide(field);
@@ -173,7 +174,7 @@ fn disk(directory: &Path) -> Value {
     json!({"directory": directory.display().to_string(), "files": files, "disk": room})
 }
 
-/// What a file has, or all files of a folder.
+/// The size of a file, or of all files of a directory.
 fn size(path: &Path) -> u64 {
     if path.is_dir() {
         return std::fs::read_dir(path).into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum();
@@ -184,8 +185,8 @@ fn size(path: &Path) -> u64 {
 fn units() -> String {
     match Command::new("systemctl").arg("show").arg(UNIT_PROPERTIES).args(UNITS).output() {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
-        Ok(_) => "systemd does not answer here.\n".to_owned(),
-        Err(_) => "There is no systemctl here.\n".to_owned(),
+        Ok(_) => "systemd does not answer on this host.\n".to_owned(),
+        Err(_) => "This host has no systemctl.\n".to_owned(),
     }
 }
 
@@ -194,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn problems_are_counted_by_table_and_secretive_settings_hidden() {
+    fn problems_are_counted_and_secret_settings_hidden() {
         let problem = |key: &str| format!("table users is damaged at key {key}: unknown variant `canary`");
         let report = json!({"clean": false, "problems": [problem("00"), problem("01"), "table x has 1 entries"]});
         let shown = without_keys(&report);

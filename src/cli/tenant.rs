@@ -1,4 +1,4 @@
-//! `tenantd tenant`: tenants of the running server, or of one that is stopped.
+//! `tenantd tenant`: manages tenants, on the running server or offline.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use tenantd_base::{
 
 use super::{
     Common, Failure,
-    client::{Client, Reach},
+    client::{Client, OfflineArgs},
     output,
 };
 
 #[derive(Debug, Args)]
 pub(super) struct TenantCommand {
     #[command(flatten)]
-    reach: Reach,
+    args: OfflineArgs,
     #[command(subcommand)]
     command: Tenant,
 }
@@ -29,9 +29,9 @@ pub(super) struct TenantCommand {
 enum Tenant {
     /// Create a tenant.
     Create {
-        /// The customer's name.
+        /// The display name of the tenant.
         name: String,
-        /// A short name for commands; made from the name when absent.
+        /// The short name in commands. Default: derived from the name.
         #[arg(long)]
         slug: Option<String>,
         #[command(flatten)]
@@ -41,78 +41,79 @@ enum Tenant {
     List,
     /// Show a tenant.
     Show {
-        /// Its id or slug.
+        /// The id or slug of the tenant.
         tenant: String,
     },
-    /// Refuse every request of a tenant, and stop its workflows and deliveries, until it is resumed.
+    /// Suspend a tenant: refuse its requests and stop its workflows and deliveries until you resume it.
     Suspend {
-        /// Its id or slug.
+        /// The id or slug of the tenant.
         tenant: String,
     },
-    /// Let a suspended tenant go on.
+    /// Resume a suspended tenant.
     Resume {
-        /// Its id or slug.
+        /// The id or slug of the tenant.
         tenant: String,
     },
-    /// Show what a tenant uses of its quotas, and set its limits.
+    /// Show the usage of a tenant, and change its limits.
     Quotas {
-        /// Its id or slug.
+        /// The id or slug of the tenant.
         tenant: String,
-        /// A limit for this tenant, such as records=50000. Can be given several times.
+        /// Set a limit for this tenant, such as records=50000. You can repeat this flag.
         #[arg(long, value_name = "QUOTA=LIMIT", value_parser = limit)]
         set: Vec<(String, u64)>,
-        /// Give a quota the limit of the installation again. Can be given several times.
+        /// Reset a quota to the limit of the installation. You can repeat this flag.
         #[arg(long, value_name = "QUOTA")]
         reset: Vec<String>,
     },
-    /// Make an evaluation tenant what it was after its creation. Its sign-in and its API key go on working.
+    /// Reset an evaluation tenant to its initial sample data. Its password and its API key keep working.
     Reset {
-        /// Its id or slug.
+        /// The id or slug of the tenant.
         tenant: String,
     },
-    /// Remove a tenant with everything that belongs to it, for good.
+    /// Delete a tenant and all of its data permanently.
     Delete {
-        /// Its id or slug.
+        /// The id or slug of the tenant.
         tenant: String,
-        /// The tenant's slug once more, so that it is not another one.
+        /// The slug of the tenant, to confirm the deletion.
         #[arg(long, value_name = "SLUG", required_unless_present = "yes")]
         confirm: Option<String>,
-        /// Do not ask for the slug.
+        /// Delete without confirmation.
         #[arg(long, conflicts_with = "confirm")]
         yes: bool,
-        /// Do not wait until everything is gone. A stopped server removes it after its next start.
+        /// Do not wait until all data is deleted. A stopped server deletes it after its next start.
         #[arg(long)]
         no_wait: bool,
     },
 }
 
-/// What an evaluation tenant is made from.
+/// The options of an evaluation tenant and its sample data.
 #[derive(Debug, Args)]
 struct Sample {
-    /// An evaluation tenant, filled with an invented story.
+    /// Create an evaluation tenant with sample data.
     #[arg(long)]
     evaluation: bool,
-    /// Another number tells another story.
+    /// The seed of the sample data. A different seed generates different data.
     #[arg(long, value_name = "NUMBER", requires = "evaluation")]
     seed: Option<u32>,
-    /// Customers in the story.
+    /// The number of organizations.
     #[arg(long, value_name = "COUNT", requires = "evaluation")]
     organizations: Option<u32>,
-    /// Devices of all customers.
+    /// The number of devices of all organizations together.
     #[arg(long, value_name = "COUNT", requires = "evaluation")]
     devices: Option<u32>,
-    /// Tickets of the story.
+    /// The number of tickets.
     #[arg(long, value_name = "COUNT", requires = "evaluation")]
     tickets: Option<u32>,
-    /// Days until the tenant removes itself.
+    /// The number of days until the tenant is deleted automatically.
     #[arg(long, value_name = "DAYS", requires = "evaluation")]
     expires_days: Option<u32>,
-    /// When the story ends, such as 2026-01-31T12:00:00Z. The same numbers, slug and time give the same records with the same ids.
+    /// The time at which the sample data ends, such as 2026-01-31T12:00:00Z. The same numbers, slug and time generate the same
+    /// records with the same ids.
     #[arg(long, value_name = "TIME", requires = "evaluation")]
     at: Option<String>,
 }
 
-/// How often a command that waits asks how far the server is.
+/// The interval at which a waiting command polls the server.
 const POLL: Duration = Duration::from_millis(200);
 
 const EVALUATION_FIELDS: [(&str, &str); 7] = [
@@ -134,7 +135,7 @@ const FIELDS: [(&str, &str); 11] = [
     ("created at", "/created_at"),
     ("expires at", "/expires_at"),
     ("days left", "/days_left"),
-    ("its time", "/clock/now"),
+    ("current time", "/clock/now"),
     ("events", "/activity/events"),
     ("last event", "/activity/last_event_at"),
 ];
@@ -143,10 +144,12 @@ impl TenantCommand {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
         let needs_server = matches!(&self.command, Tenant::Reset { .. })
             || matches!(&self.command, Tenant::Create { sample, .. } if sample.evaluation);
-        if self.reach.offline && needs_server {
-            return Err(Failure::Usage("an evaluation tenant is filled by the running server: leave --offline out".to_owned()));
+        if self.args.offline && needs_server {
+            return Err(Failure::Usage(
+                "the sample data of an evaluation tenant needs the running server: leave out --offline".to_owned(),
+            ));
         }
-        let client = Client::reach(common, self.reach).await?;
+        let client = Client::connect(common, self.args).await?;
         self.command.run(&client, common).await
     }
 }
@@ -178,10 +181,10 @@ impl Tenant {
     }
 }
 
-/// Reads `QUOTA=LIMIT`.
+/// Parses `QUOTA=LIMIT`.
 fn limit(text: &str) -> Result<(String, u64), String> {
-    let (quota, limit) = text.split_once('=').ok_or("write QUOTA=LIMIT, such as records=50000")?;
-    let limit = limit.parse().map_err(|error| format!("the limit {limit}: {error}"))?;
+    let (quota, limit) = text.split_once('=').ok_or("expected QUOTA=LIMIT, such as records=50000")?;
+    let limit = limit.parse().map_err(|error| format!("{limit} is not a valid limit: {error}"))?;
     known_quota(quota).map(|quota| (quota.to_owned(), limit))
 }
 
@@ -192,7 +195,7 @@ fn known_quota(name: &str) -> Result<&str, String> {
     Err(format!("there is no quota {name}; the quotas are {}", Quota::NAMES.join(", ")))
 }
 
-/// Shows the quotas of a tenant, after it has changed its limits if it is asked to.
+/// Changes the limits of a tenant if requested, and prints its quotas.
 async fn quotas(client: &Client, as_json: bool, tenant: &str, set: Vec<(String, u64)>, reset: &[String]) -> Result<(), Failure> {
     for name in reset {
         known_quota(name).map_err(Failure::Usage)?;
@@ -220,14 +223,14 @@ async fn path(client: &Client, tenant: &str, action: &str) -> Result<String, Fai
     Ok(format!("/api/platform/tenants/{}{action}", client.tenant_id(tenant).await?))
 }
 
-/// An object of what is given.
+/// An object with the fields that are not null.
 fn present<const N: usize>(fields: [(&str, Value); N]) -> Value {
     fields.into_iter().filter(|(_, value)| !value.is_null()).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Creates an evaluation tenant, waits until it is filled, and tells what its visitor gets in with.
+/// Creates an evaluation tenant, waits until it has its sample data, and prints its credentials.
 async fn evaluate(client: &Client, as_json: bool, name: &str, slug: Option<&str>, sample: &Sample) -> Result<(), Failure> {
-    let story = present([
+    let spec = present([
         ("seed", json!(sample.seed)),
         ("organizations", json!(sample.organizations)),
         ("devices", json!(sample.devices)),
@@ -235,7 +238,7 @@ async fn evaluate(client: &Client, as_json: bool, name: &str, slug: Option<&str>
         ("at", json!(sample.at)),
     ]);
     let body =
-        present([("name", json!(name)), ("slug", json!(slug)), ("expires_days", json!(sample.expires_days)), ("sample", story)]);
+        present([("name", json!(name)), ("slug", json!(slug)), ("expires_days", json!(sample.expires_days)), ("sample", spec)]);
     let mut made = client.post("/api/platform/evaluations", Some(&body)).await?;
     let path = format!("/api/platform/tenants/{}", output::text(&made, "/tenant/id"));
     let tenant = until_ready(client, &path).await?;
@@ -249,7 +252,7 @@ async fn evaluate(client: &Client, as_json: bool, name: &str, slug: Option<&str>
     output::line("\nThe password and the API key are not shown again.")
 }
 
-/// Waits until a tenant is filled, and shows on the error output how far that is.
+/// Waits until a tenant has its sample data, and shows the progress on standard error.
 async fn until_ready(client: &Client, path: &str) -> Result<Value, Failure> {
     let bar = ProgressBar::new_spinner();
     loop {
@@ -258,13 +261,13 @@ async fn until_ready(client: &Client, path: &str) -> Result<Value, Failure> {
             bar.finish_and_clear();
             return Ok(tenant);
         }
-        bar.set_message(format!("filling the tenant: {} events so far", output::text(&tenant, "/activity/events")));
+        bar.set_message(format!("creating the sample data: {} events so far", output::text(&tenant, "/activity/events")));
         bar.tick();
         tokio::time::sleep(POLL).await;
     }
 }
 
-/// Adds for how many whole days an evaluation tenant still is there.
+/// Adds the number of whole days until an evaluation tenant is deleted.
 fn with_days_left(mut tenant: Value) -> Value {
     let end = tenant.get("expires_at").and_then(Value::as_str).and_then(Timestamp::parse);
     if let (Some(end), Some(fields)) = (end, tenant.as_object_mut()) {
@@ -289,7 +292,7 @@ async fn delete(client: &Client, as_json: bool, tenant: &str, confirm: Option<St
     if as_json {
         return output::json(&json!({"id": id, "slug": slug, "deleted": true}));
     }
-    output::line(&format!("The tenant {slug} ({id}) and everything in it are gone."))
+    output::line(&format!("Deleted the tenant {slug} ({id}) and all of its data."))
 }
 
 async fn list(client: &Client, as_json: bool) -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! `tenantd user`: people who sign in to a tenant of the running server, or of one that is stopped.
+//! `tenantd user`: manages the users of a tenant, on the running server or offline.
 
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tenantd_base::{entropy::Entropy, secrets::Secret};
 
 use super::{
     Common, Failure,
-    client::{Client, Reach},
+    client::{Client, OfflineArgs},
     init::read_secret,
     output,
 };
@@ -23,43 +23,44 @@ enum Role {
 #[derive(Debug, Args)]
 pub(super) struct UserCommand {
     #[command(flatten)]
-    reach: Reach,
+    args: OfflineArgs,
     #[command(subcommand)]
     command: User,
 }
 
 #[derive(Debug, Subcommand)]
 enum User {
-    /// Create a user. The password is made at random and printed, unless it comes from standard input.
+    /// Create a user. Generates and prints a password, unless you pass one on standard input.
     Create {
-        /// The e-mail address that they sign in with.
+        /// The email address of the user, which is also the sign-in name.
         email: String,
-        /// The tenant's id or slug.
+        /// The id or slug of the tenant.
         #[arg(long)]
         tenant: String,
-        /// Their name; the address when absent.
+        /// The name of the user. Default: the email address.
         #[arg(long)]
         name: Option<String>,
-        /// What they may do.
+        /// The role of the user.
         #[arg(long, value_enum, default_value = "viewer")]
         role: Role,
-        /// Read the password from standard input.
+        /// Read the password from standard input. Default: generate a random password.
         #[arg(long)]
         password_stdin: bool,
     },
     /// List the users of a tenant.
     List {
-        /// The tenant's id or slug.
+        /// The id or slug of the tenant.
         #[arg(long)]
         tenant: String,
     },
-    /// Set a new password and end all of the user's sessions.
+    /// Set a new password and end all sessions of the user.
     ResetPassword {
+        /// The email address of the user.
         email: String,
-        /// The tenant's id or slug. Needed where several tenants have the address.
+        /// The id or slug of the tenant. Required if several tenants have a user with this address.
         #[arg(long)]
         tenant: Option<String>,
-        /// Read the password from standard input.
+        /// Read the password from standard input. Default: generate a random password.
         #[arg(long)]
         password_stdin: bool,
     },
@@ -71,7 +72,7 @@ fn password(from_stdin: bool) -> Result<tenantd_base::secrets::Secret, Failure> 
 
 impl UserCommand {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
-        let client = Client::reach(common, self.reach).await?;
+        let client = Client::connect(common, self.args).await?;
         let (mut user, password, shown) = match self.command {
             User::List { tenant } => return list(&client, &tenant, common.json).await,
             User::Create { email, tenant, name, role, password_stdin } => {

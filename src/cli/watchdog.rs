@@ -1,5 +1,5 @@
-//! Tells the service manager that the server lives. Only a write that came back from the writer is a sign of life: a server that
-//! answers reads and hangs on writes must be restarted.
+//! Feeds the watchdog of the service manager. Only a completed write proves that the server is alive, because a server that answers
+//! reads but hangs on writes must be restarted.
 
 use std::{
     pin::pin,
@@ -12,43 +12,43 @@ use sd_notify::NotifyState;
 use tenantd_base::clock::Clock;
 use tenantd_store::{Store, StoreError};
 
-/// Feeds the watchdog, if the service manager has one, until it is dropped.
+/// Feeds the watchdog until it is dropped. Does nothing if the service manager has no watchdog.
 #[derive(Debug)]
 pub(super) struct Watchdog(Option<tokio::task::JoinHandle<()>>);
 
 impl Watchdog {
     pub(super) fn start(store: Store) -> Self {
-        Self(sd_notify::watchdog_enabled().map(|limit| tokio::spawn(feed(store, Teller::start(), limit / 3))))
+        Self(sd_notify::watchdog_enabled().map(|limit| tokio::spawn(feed(store, Notifier::start(), limit / 3))))
     }
 }
 
 enum Message {
-    Lives,
+    Alive,
     Status(String),
 }
 
-/// Sends messages to the service manager on a thread of its own, because sending blocks while the manager reads nothing.
-struct Teller(SyncSender<Message>);
+/// Sends messages to the service manager on a separate thread, because sending blocks while the manager does not read.
+struct Notifier(SyncSender<Message>);
 
-impl Teller {
+impl Notifier {
     fn start() -> Self {
-        let (teller, messages) = sync_channel(1);
+        let (sender, messages) = sync_channel(1);
         std::thread::spawn(move || {
             for message in messages {
                 match message {
-                    Message::Lives => super::serve::notify(&[NotifyState::Watchdog]),
+                    Message::Alive => super::serve::notify(&[NotifyState::Watchdog]),
                     Message::Status(text) => super::serve::notify(&[NotifyState::Status(&text)]),
                 }
             }
         });
-        Self(teller)
+        Self(sender)
     }
 
-    fn tell(&self, message: Message) {
+    fn send(&self, message: Message) {
         match self.0.try_send(message) {
             Ok(()) => {}
             Err(TrySendError::Full(_)) => tracing::debug!("the service manager does not read its messages"),
-            Err(TrySendError::Disconnected(_)) => tracing::warn!("the service manager gets no more messages"),
+            Err(TrySendError::Disconnected(_)) => tracing::warn!("cannot send more messages to the service manager"),
         }
     }
 }
@@ -61,32 +61,33 @@ impl Drop for Watchdog {
     }
 }
 
-async fn feed(store: Store, teller: Teller, period: Duration) {
+async fn feed(store: Store, notifier: Notifier, period: Duration) {
     let mut ticks = tokio::time::interval(period);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        if let Err(error) = write(&store, &teller, period).await {
-            // A full disk is no reason to restart: the writer has answered.
+        if let Err(error) = write(&store, &notifier, period).await {
+            // A full disk is no reason to restart, because the writer answered.
             tracing::warn!(%error, "the write that feeds the watchdog failed");
         }
-        teller.tell(Message::Lives);
+        notifier.send(Message::Alive);
     }
 }
 
-/// Returns when the writer has answered. Meanwhile `systemctl status` shows what the watchdog waits for.
-async fn write(store: &Store, teller: &Teller, period: Duration) -> Result<(), StoreError> {
+/// Waits for the writer. Meanwhile `systemctl status` shows what the watchdog waits for.
+async fn write(store: &Store, notifier: &Notifier, period: Duration) -> Result<(), StoreError> {
     let mut writing = pin!(store.probe(Clock::System.now()));
     let mut late = false;
     loop {
         if let Ok(answer) = tokio::time::timeout(period, writing.as_mut()).await {
             if late {
-                teller.tell(Message::Status("The writer has come back.".to_owned()));
+                notifier.send(Message::Status("The writer answers again.".to_owned()));
             }
             return answer;
         }
         late = true;
         let seconds = store.writer().busy().map_or(0, |busy| busy.elapsed.as_secs());
-        teller.tell(Message::Status(format!("The writer has not come back for {seconds} seconds: no change is accepted.")));
+        notifier
+            .send(Message::Status(format!("The writer has not answered for {seconds} seconds. The server accepts no changes.")));
     }
 }

@@ -1,18 +1,18 @@
-//! `tenantd workflow`: what an operator does about a workflow of a tenant that harms the installation.
+//! `tenantd workflow`: lists and disables workflows of a tenant that harm the installation.
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use super::{
     Common, Failure,
-    client::{Client, Reach},
+    client::{Client, OfflineArgs},
     output,
 };
 
 #[derive(Debug, Args)]
 pub(super) struct WorkflowCommand {
     #[command(flatten)]
-    reach: Reach,
+    args: OfflineArgs,
     #[command(subcommand)]
     command: Workflow,
 }
@@ -21,15 +21,15 @@ pub(super) struct WorkflowCommand {
 enum Workflow {
     /// List the workflows of a tenant, without their definitions.
     List {
-        /// The tenant's id or slug.
+        /// The id or slug of the tenant.
         #[arg(long)]
         tenant: String,
     },
-    /// Keep events, schedules and people from starting a workflow. Runs under way continue.
+    /// Disable a workflow, so that events, schedules and users cannot start it. Runs in progress continue.
     Disable {
-        /// The workflow's id.
+        /// The id of the workflow.
         id: String,
-        /// The tenant's id or slug.
+        /// The id or slug of the tenant.
         #[arg(long)]
         tenant: String,
     },
@@ -41,7 +41,7 @@ async fn path(client: &Client, tenant: &str) -> Result<String, Failure> {
 
 impl WorkflowCommand {
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
-        let client = Client::reach(common, self.reach).await?;
+        let client = Client::connect(common, self.args).await?;
         match self.command {
             Workflow::List { tenant } => {
                 let found = client.get(&path(&client, &tenant).await?).await?;

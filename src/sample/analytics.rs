@@ -1,8 +1,8 @@
-//! A year of figures for the story, so that there is something to look at: tickets and backup jobs from before the story begins (those of the
-//! story itself are counted from the log like any other), and what the log does not tell: requests, deliveries, devices, VMs, runs. What is
-//! sampled leads up to what the story has left behind.
+//! Generates a year of metrics for the sample data. They contain tickets and backup jobs from before the first sample record,
+//! because later ones are counted from the event log. They also contain what the log does not have: requests, deliveries, devices,
+//! VMs and runs. The sampled values lead up to the current sample data.
 //!
-//! It is written as roll-ups, because events of a year ago cannot be replayed. The same seed gives the same year.
+//! The metrics are written as roll-ups, because events of a year ago cannot be replayed. The same seed gives the same metrics.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tenantd_base::{clock::Timestamp, entropy::Entropy, id::TenantId};
 use tenantd_store::{Store, StoreError, usage};
 use tenantd_tickets::Status;
 
-use super::{backups, people::Cast};
+use super::{backups, people::Participants};
 
 const DAYS: u32 = 365;
 const DAY: Duration = Duration::from_hours(24);
@@ -20,7 +20,7 @@ const PRIORITIES: [(&str, u64); 4] = [("critical", 4), ("high", 14), ("medium", 
 const ROUTES: [(&str, u64); 5] =
     [("list_tickets", 40), ("read_ticket", 25), ("update_ticket_by_id", 12), ("search", 15), ("report_asset_inventory", 8)];
 
-/// What the story has left behind.
+/// The state of the sample data at its end.
 #[derive(Clone, Copy)]
 struct Today {
     devices: u64,
@@ -31,14 +31,14 @@ struct Today {
 /// One hour of the year.
 struct Hour<'a> {
     at: Timestamp,
-    /// How busy it is, in percent of the busiest.
+    /// The load in percent of the busiest hour.
     busy: u64,
     random: &'a mut Entropy,
     past: &'a mut Backfill,
 }
 
 impl Hour<'_> {
-    /// About this many at the busiest time, and fewer at others.
+    /// A random number of about `most` at the busiest time, and less at other times.
     fn about(&mut self, most: u64) -> u64 {
         let mean = most * self.busy / 100;
         mean / 2 + self.random.below(mean + 1)
@@ -59,12 +59,12 @@ impl Hour<'_> {
         words.first().map_or("", |(word, _)| word)
     }
 
-    fn tickets(&mut self, cast: &Cast) {
+    fn tickets(&mut self, participants: &Participants) {
         for _ in 0..self.about(4) {
             let priority = self.word(&PRIORITIES);
             self.past.count(Series::TicketsCreated, priority, self.at, 1);
-            let customer = usize::try_from(self.random.below(cast.customers.len().max(1) as u64)).unwrap_or_default();
-            if let Some(customer) = cast.customers.get(customer) {
+            let customer = usize::try_from(self.random.below(participants.customers.len().max(1) as u64)).unwrap_or_default();
+            if let Some(customer) = participants.customers.get(customer) {
                 self.past.count(Series::TicketsCreatedByOrganization, &customer.id.to_string(), self.at, 1);
             }
             let answered = 60 * (2 + self.random.below(90) * (1 + self.random.below(3)));
@@ -86,7 +86,7 @@ impl Hour<'_> {
         self.past.gauge(Series::TicketBacklog, "waiting_customer", self.at, waiting);
     }
 
-    fn requests(&mut self, cast: &Cast) {
+    fn requests(&mut self, participants: &Participants) {
         for (route, weight) in ROUTES {
             let count = self.about(weight * 6);
             let micros = 300 + weight * 20 + self.random.below(2_500);
@@ -99,7 +99,7 @@ impl Hour<'_> {
             self.past.count(Series::Requests, "4xx", self.at, refused);
         }
         if self.busy > 30 {
-            for user in cast.staff.iter().filter(|_| self.busy > 60) {
+            for user in participants.staff.iter().filter(|_| self.busy > 60) {
                 let count = self.random.below(40);
                 if count > 0 {
                     self.past.count(Series::RequestsByCaller, &user.id.to_string(), self.at, count);
@@ -124,16 +124,16 @@ impl Hour<'_> {
         }
     }
 
-    /// `grown`: the share of today's fleet that there was, in percent.
+    /// `grown` is the size of the fleet in percent of today's.
     fn fleet(&mut self, today: Today, grown: u64) {
-        let there = today.devices * grown / 100;
-        let online = there * (if self.busy > 30 { 88 } else { 41 } + self.random.below(8)) / 100;
-        let patched = there * (70 + grown / 6 + self.random.below(4)) / 100;
+        let devices = today.devices * grown / 100;
+        let online = devices * (if self.busy > 30 { 88 } else { 41 } + self.random.below(8)) / 100;
+        let patched = devices * (70 + grown / 6 + self.random.below(4)) / 100;
         for (series, value) in [
-            (Series::Devices, there),
+            (Series::Devices, devices),
             (Series::DevicesOnline, online),
-            (Series::DevicesScanned, there),
-            (Series::DevicesPatched, patched.min(there)),
+            (Series::DevicesScanned, devices),
+            (Series::DevicesPatched, patched.min(devices)),
             (Series::BackupEligible, today.coverage.eligible * grown / 100),
             (Series::BackupProtected, today.coverage.protected * grown / 100 * grown / 100),
         ] {
@@ -144,7 +144,7 @@ impl Hour<'_> {
     }
 }
 
-/// How busy an hour is: people work from seven to six, and little at weekends.
+/// The load of an hour in percent. People work from 7:00 to 18:00, and little at weekends.
 fn busy(at: Timestamp) -> u64 {
     let (hour, weekday) = (at.as_seconds().rem_euclid(86_400) / 3600, (at.as_seconds().div_euclid(86_400) + 3).rem_euclid(7));
     match (hour, weekday) {
@@ -155,14 +155,14 @@ fn busy(at: Timestamp) -> u64 {
     }
 }
 
-/// Writes the year before `now`; tickets only up to `story` and backup jobs up to theirs, from where the log has them. `backlog` is what the story had not finished, as it
-/// went on: nobody sampled it then.
-pub(super) async fn remember(
+/// Writes the metrics of the year before `now`. Tickets end at `from` and backup jobs at their first sample job, because the log
+/// has the later ones. `backlog` contains the open tickets over time, which no gauge sampled.
+pub(super) async fn backfill(
     store: &Store,
     tenant: TenantId,
     seed: u64,
-    cast: &Cast,
-    (story, now): (Timestamp, Timestamp),
+    participants: &Participants,
+    (from, now): (Timestamp, Timestamp),
     backlog: &[(Timestamp, Vec<(Status, u64)>)],
 ) -> Result<(), StoreError> {
     let midnight = Timestamp::from_millis(now.as_millis().div_euclid(86_400_000) * 86_400_000);
@@ -170,7 +170,7 @@ pub(super) async fn remember(
     let mut past = Backfill::new(tenant, midnight);
     let today = store.read(|tx| {
         Ok::<_, StoreError>(Today {
-            devices: cast.customers.iter().map(|customer| customer.devices.len() as u64).sum(),
+            devices: participants.customers.iter().map(|customer| customer.devices.len() as u64).sum(),
             coverage: backup::coverage(tx, tenant)?,
             stored_bytes: usage::usage(tx, tenant)?.stored_bytes,
         })
@@ -181,10 +181,10 @@ pub(super) async fn remember(
         for hour in 0..24 {
             let at = begins + Duration::from_hours(hour);
             let mut hour = Hour { at, busy: busy(at) * grown / 100, random: &mut random, past: &mut past };
-            if at < story {
-                hour.tickets(cast);
+            if at < from {
+                hour.tickets(participants);
             }
-            hour.requests(cast);
+            hour.requests(participants);
             hour.runs();
             hour.fleet(today, grown);
         }

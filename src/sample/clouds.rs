@@ -1,22 +1,27 @@
-//! Clouds of the story: one that the tenant shares among its customers, and one that is a customer's own. Both are simulated.
+//! Generates two simulated clouds: one that the customers of the tenant share, and one of a single customer.
 
 use tenantd_base::clock::Timestamp;
 use tenantd_cloud::CloudError;
 
 use super::{
-    Stage,
-    people::{Cast, Player},
+    SampleContext,
+    people::{Author, Participants},
 };
 
-/// VMs of the shared cloud, and of the customer's.
+/// The number of VMs in the shared cloud, and in the cloud of the customer.
 const SHARED: u32 = 36;
 const OWN: u32 = 12;
 
-pub(super) async fn connect(stage: &Stage, seed: u64, cast: &Cast, now: Timestamp) -> Result<(), CloudError> {
-    let intent = |number: u64| stage.intent("cloud", number, now, cast.actor(Player::Staff(1)));
-    let clouds = &stage.parts.clouds;
+pub(super) async fn connect(
+    context: &SampleContext,
+    seed: u64,
+    participants: &Participants,
+    now: Timestamp,
+) -> Result<(), CloudError> {
+    let intent = |number: u64| context.intent("cloud", number, now, participants.actor(Author::Staff(1)));
+    let clouds = &context.parts.clouds;
     clouds.connect_simulated(intent(0), "Shared cloud (simulated)", None, seed, SHARED).await?;
-    let Some(customer) = cast.customers.first() else { return Ok(()) };
+    let Some(customer) = participants.customers.first() else { return Ok(()) };
     let name = "Customer's own cloud (simulated)";
     clouds.connect_simulated(intent(1), name, Some(customer.id), seed.wrapping_add(1), OWN).await
 }

@@ -1,6 +1,7 @@
-//! The devices of the story: what an organization of some size has, as agents and scanners would describe it now.
+//! Generates the devices of an organization, as agents and scanners would describe them now.
 //!
-//! The tables beside this file say what there is in the world; here it is put together. The same random numbers give the same devices.
+//! The submodules contain tables of models, systems and software. This file combines them. The same random numbers give the same
+//! devices.
 
 mod models;
 mod packages;
@@ -25,17 +26,18 @@ use super::{pick, tags, words::SITES};
 
 const GIB: u64 = 1 << 30;
 
-/// Whose device it is, and when it is looked at.
+/// The organization of the devices, and the current time.
 pub(super) struct Home<'a> {
     pub(super) organization_id: OrganizationId,
-    /// What the names of its devices begin with, and the number of its network.
+    /// Part of the device names.
     pub(super) short: &'a str,
+    /// The number of its network.
     pub(super) network: u64,
     pub(super) people: &'a [UserId],
     pub(super) now: Timestamp,
 }
 
-/// The next device of an organization.
+/// Generates the next device of an organization.
 pub(super) fn device(random: &mut Entropy, home: &Home<'_>, number: u64) -> Option<Device> {
     let model = weighted(random, MODELS.iter().map(|model| (model, model.weight)))?;
     let fitting = SYSTEMS.iter().filter(|system| system.runs == model.runs);
@@ -72,7 +74,7 @@ pub(super) fn device(random: &mut Entropy, home: &Home<'_>, number: u64) -> Opti
     })
 }
 
-/// One of them, as often as its weight says.
+/// Picks one of the choices with a probability in proportion to its weight.
 fn weighted<'a, T>(random: &mut Entropy, choices: impl Iterator<Item = (&'a T, u64)> + Clone) -> Option<&'a T> {
     let mut left = random.below(choices.clone().map(|(_, weight)| weight).sum());
     for (choice, weight) in choices {
@@ -125,9 +127,9 @@ fn operating_system(system: &System, state: &state::State) -> OperatingSystem {
     }
 }
 
-/// A serial number as its maker writes it.
+/// A serial number in the format of the manufacturer.
 fn serial(random: &mut Entropy, pattern: &str) -> String {
-    // Without the letters that are taken for digits.
+    // Without letters that look like digits.
     let letters: Vec<char> = "ABCDEFGHJKLMNPQRSTUVWXYZ".chars().collect();
     let digits: Vec<char> = ('0'..='9').collect();
     let sign = |sign: char| {
@@ -180,7 +182,7 @@ fn volumes(random: &mut Entropy, model: &Model, space: u64) -> Vec<Volume> {
     let mut volume = |name: &&str| Volume {
         name: (*name).to_owned(),
         bytes: Some(each),
-        // One in a dozen is nearly full.
+        // One of twelve is nearly full.
         free_bytes: Some(if random.below(12) == 0 { each / 50 } else { each / 100 * (10 + random.below(75)) }),
         encrypted: Some(encrypted),
     };
@@ -237,7 +239,7 @@ fn software(random: &mut Entropy, class: DeviceClass, system: &System) -> Vec<So
         if random.below(100) >= package.percent {
             continue;
         }
-        // Most are up to date.
+        // Most packages are up to date.
         let version = if random.below(100) < 62 { package.versions.first() } else { pick(random, package.versions) };
         found.push(Software {
             name: package.name.to_owned(),
@@ -269,19 +271,19 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_gives_the_same_devices_and_another_gives_others() {
-        let told = |devices: &[Device]| format!("{devices:?}");
-        assert_eq!(told(&fleet(1)), told(&fleet(1)));
-        assert_ne!(told(&fleet(1)), told(&fleet(2)));
+    fn devices_depend_only_on_the_seed() {
+        let text = |devices: &[Device]| format!("{devices:?}");
+        assert_eq!(text(&fleet(1)), text(&fleet(1)));
+        assert_ne!(text(&fleet(1)), text(&fleet(2)));
     }
 
     #[test]
-    fn a_fleet_has_devices_of_every_kind_that_fit_together() {
+    fn a_fleet_has_consistent_devices_of_every_class() {
         let devices = fleet(1);
         let classes: BTreeSet<String> = devices.iter().map(|device| format!("{:?}", device.class)).collect();
         assert_eq!(classes.len(), 9, "{classes:?}");
         let external: BTreeSet<&String> = devices.iter().filter_map(|device| device.external_id.as_ref()).collect();
-        assert_eq!(external.len(), devices.len(), "names do not repeat");
+        assert_eq!(external.len(), devices.len(), "external ids are unique");
         for device in &devices {
             let os = device.details.os.as_ref();
             let family = os.map(|os| os.family);

@@ -1,15 +1,16 @@
-//! Evaluation data: organizations with their people and devices, and a quarter of a year of tickets that were worked on.
+//! Generates sample data: organizations with people and devices, and 90 days of tickets.
 //!
-//! It is made by the use cases themselves, in the order of time, so that it has the events, promises and numbers that real work
-//! would have left. **Invariant:** the same seed, slug and end give the same records with the same ids, whatever else is on the
-//! installation. **Boundary:** for tenants that evaluate, never for others.
+//! The generator calls the use cases in chronological order, so the data has the same events, service levels and numbers as real
+//! work.
+//! **Invariant:** the same seed, slug and end give the same records with the same ids, independent of other data on the installation.
+//! **Boundary:** only evaluation tenants get sample data.
 
+mod activity;
 mod analytics;
 mod backups;
 mod clouds;
 mod fleet;
 mod people;
-mod story;
 mod words;
 mod workflows;
 
@@ -18,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use tenantd_api_keys::{ApiKeyError, ApiKeySlice, KeptSecret, NewApiKey, Plaintext};
+use tenantd_api_keys::{ApiKeyError, ApiKeySlice, NewApiKey, Plaintext, StoredSecret};
 use tenantd_auth::{self as auth, AuthError, Users};
 use tenantd_backup::{BackupError, Backups};
 use tenantd_base::{
@@ -30,7 +31,9 @@ use tenantd_base::{
 };
 use tenantd_cloud::{CloudError, Clouds};
 use tenantd_directory::{Directory, DirectoryError};
-use tenantd_platform::{Access, Admission, Evaluation, Story, Storyteller, Telling, Tenant, TenantError};
+use tenantd_platform::{
+    Evaluation, GeneratorFuture, SampleGenerator, SampleSpec, StoredCredentials, Tenant, TenantError, VisitorCredentials,
+};
 use tenantd_store::{
     Store, StoreError, WriteTx,
     events::{Act, Actor, Intent},
@@ -40,15 +43,15 @@ use tenantd_tickets::{self as tickets, TicketError, TicketRef, Tickets};
 use tenantd_workflows::{WorkflowError, Workflows};
 
 use self::{
-    story::{Deed, Scene},
+    activity::{Action, Step},
     words::TAGS,
 };
 
-/// How far back the story begins.
+/// The time span of the tickets.
 const PAST: Duration = Duration::from_hours(24 * 90);
-/// Scenes that share a transaction: others wait for the writer meanwhile.
-const SCENES_AT_ONCE: usize = 50;
-const TELLER: &str = "Sample data";
+/// The number of steps per transaction. Other writes wait during a transaction.
+const STEPS_PER_TRANSACTION: usize = 50;
+const GENERATOR: &str = "Sample data";
 
 #[derive(Debug, thiserror::Error)]
 enum SampleError {
@@ -74,12 +77,12 @@ impl From<SampleError> for TenantError {
     fn from(error: SampleError) -> Self {
         match error {
             SampleError::Store(error) => Self::Store(error),
-            other => Self::Filling(other.to_string()),
+            other => Self::FillFailed(other.to_string()),
         }
     }
 }
 
-/// Whoever fills evaluation tenants: knows every slice that has a part in the story.
+/// The generator, with every slice that the sample data has records of.
 #[derive(Clone, Debug)]
 pub struct Sampler {
     pub store: Store,
@@ -94,103 +97,104 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    fn stage(&self, tenant: &Tenant, story: &Story) -> Stage {
-        Stage {
+    fn context(&self, tenant: &Tenant, spec: &SampleSpec) -> SampleContext {
+        SampleContext {
             parts: self.clone(),
             tenant: tenant.id,
             domain: format!("{}.example", tenant.slug),
-            origin: digest(&[&story.seed.to_be_bytes()[..], tenant.slug.as_bytes()].concat()),
+            origin: digest(&[&spec.seed.to_be_bytes()[..], tenant.slug.as_bytes()].concat()),
         }
     }
 }
 
-impl Storyteller for Sampler {
-    fn admit(&self, slug: String, now: Timestamp) -> Telling<'_, (Access, Admission)> {
+impl SampleGenerator for Sampler {
+    fn admit(&self, slug: String, now: Timestamp) -> GeneratorFuture<'_, (VisitorCredentials, StoredCredentials)> {
         Box::pin(async move {
             let email = format!("admin@{slug}.example");
             let mut entropy = Entropy::from_os();
             let (password, key) =
                 (Secret::random_password(&mut entropy), Plaintext::generate(TenantKind::Evaluation, &mut entropy));
-            let intent = Intent::new(TenantId::from_bytes([0; 16]), now, Actor::system(TELLER));
+            let intent = Intent::new(TenantId::from_bytes([0; 16]), now, Actor::system(GENERATOR));
             let hash = self.users.hash_password(password.clone(), &intent).await.map_err(SampleError::from)?;
-            let KeptSecret { digest, prefix, last_four } = key.kept();
-            let admission = Admission {
+            let StoredSecret { digest, prefix, last_four } = key.to_stored();
+            let admission = StoredCredentials {
                 email: email.clone(),
                 password: hash,
                 key_digest: digest,
                 key_prefix: prefix,
                 key_last_four: last_four,
             };
-            Ok((Access { email, password, api_key: key.into_secret() }, admission))
+            Ok((VisitorCredentials { email, password, api_key: key.into_secret() }, admission))
         })
     }
 
-    fn tell<'a>(&'a self, tenant: &'a Tenant, evaluation: &'a Evaluation) -> Telling<'a, ()> {
+    fn generate<'a>(&'a self, tenant: &'a Tenant, evaluation: &'a Evaluation) -> GeneratorFuture<'a, ()> {
         Box::pin(async move {
-            // Timers would take the past that is told for the present.
+            // Timers must not run while the generator writes records with past times.
             let _quiet = self.quiet.keep().await;
-            self.stage(tenant, &evaluation.story).fill(evaluation).await.map_err(TenantError::from)
+            self.context(tenant, &evaluation.story).fill(evaluation).await.map_err(TenantError::from)
         })
     }
 }
 
-/// Where one story takes place.
+/// The context of one generator run.
 #[derive(Clone, Debug)]
-struct Stage {
+struct SampleContext {
     parts: Sampler,
     tenant: TenantId,
-    /// The domain of the addresses of the staff.
+    /// The mail domain of the staff.
     domain: String,
-    /// What all ids of the story come of.
+    /// The digest that all ids are derived from.
     origin: [u8; 32],
 }
 
-impl Stage {
-    /// What somebody does in the story. Each act has a name of its own, from which its ids come.
+impl SampleContext {
+    /// The intent of one write. Its ids are derived from the unique name and number of the act.
     fn intent(&self, act: &str, number: u64, at: Timestamp, actor: Actor) -> Intent {
         let seed = digest(&[&self.origin[..], act.as_bytes(), &number.to_be_bytes()].concat());
         Intent::seeded(self.tenant, at, actor, Seed::known(seed))
     }
 
     async fn fill(&self, evaluation: &Evaluation) -> Result<(), SampleError> {
-        let Evaluation { story, admission } = evaluation;
-        let (seed, now) = (story.seed, story.ends_at);
-        self.let_in(admission, now).await?;
-        if story.organizations == 0 {
+        let Evaluation { story: spec, admission } = evaluation;
+        let (seed, now) = (spec.seed, spec.ends_at);
+        self.create_credentials(admission, now).await?;
+        if spec.organizations == 0 {
             return Ok(());
         }
         let mut random = Entropy::from_seed(seed);
-        let cast = people::enter(self, &mut random, story, now - PAST).await?;
+        let participants = people::create(self, &mut random, spec, now - PAST).await?;
         let (mut numbers, mut backlog) = (BTreeMap::new(), Vec::new());
-        let scenes = story::tell(&cast, &mut random, now - PAST, now, usize::try_from(story.tickets).unwrap_or_default());
-        let mut played = 0;
-        for scenes in scenes.chunks(SCENES_AT_ONCE) {
-            let scene =
-                |(number, scene): (u64, &Scene)| (self.intent("scene", number, scene.at, cast.actor(scene.player)), scene.clone());
-            let stage: Vec<(Intent, Scene)> = (played..).zip(scenes).map(scene).collect();
-            played += scenes.len() as u64;
+        let steps = activity::steps(&participants, &mut random, now - PAST, now, usize::try_from(spec.tickets).unwrap_or_default());
+        let mut written = 0;
+        for steps in steps.chunks(STEPS_PER_TRANSACTION) {
+            let step = |(number, step): (u64, &Step)| {
+                (self.intent("scene", number, step.at, participants.actor(step.author)), step.clone())
+            };
+            let batch: Vec<(Intent, Step)> = (written..).zip(steps).map(step).collect();
+            written += steps.len() as u64;
             let (tickets, mut known, tenant) = (self.parts.tickets.clone(), numbers.clone(), self.tenant);
-            let play = move |tx: &mut WriteTx| {
-                for (intent, scene) in &stage {
-                    play(&tickets, tx, &mut intent.begin(), scene, &mut known)?;
+            let write = move |tx: &mut WriteTx| {
+                for (intent, step) in &batch {
+                    apply(&tickets, tx, &mut intent.begin(), step, &mut known)?;
                 }
                 Ok::<_, SampleError>((known.clone(), tickets::backlog(tx, tenant)?))
             };
-            let (known, waiting) = self.parts.store.write(play).await?;
+            let (known, waiting) = self.parts.store.write(write).await?;
             numbers = known;
-            backlog.extend(scenes.last().map(|scene| (scene.at, waiting)));
+            backlog.extend(steps.last().map(|step| (step.at, waiting)));
         }
-        let (tickets, today) = (self.parts.tickets.clone(), self.intent("today", 0, now, Actor::system(TELLER)));
-        self.parts.store.write(move |tx| tickets.tend(tx, &mut today.begin())).await?;
-        backups::run(self, seed, &cast, now).await?;
-        analytics::remember(&self.parts.store, self.tenant, seed, &cast, (now - PAST, now), &backlog).await?;
-        clouds::connect(self, seed, &cast, now).await?;
-        workflows::install(self, story.runs, &cast, now).await
+        let (tickets, today) = (self.parts.tickets.clone(), self.intent("today", 0, now, Actor::system(GENERATOR)));
+        self.parts.store.write(move |tx| tickets.run_due_timers(tx, &mut today.begin())).await?;
+        backups::run(self, seed, &participants, now).await?;
+        analytics::backfill(&self.parts.store, self.tenant, seed, &participants, (now - PAST, now), &backlog).await?;
+        clouds::connect(self, seed, &participants, now).await?;
+        workflows::install(self, spec.runs, &participants, now).await
     }
 
-    /// Lets the visitor in, by what they were told when the tenant was created.
-    async fn let_in(&self, admission: &Admission, now: Timestamp) -> Result<(), SampleError> {
-        let intent = self.intent("visitor", 0, now, Actor::system(TELLER));
+    /// Creates the user and the API key of the visitor, with the credentials from the creation of the tenant.
+    async fn create_credentials(&self, admission: &StoredCredentials, now: Timestamp) -> Result<(), SampleError> {
+        let intent = self.intent("visitor", 0, now, Actor::system(GENERATOR));
         let (users, keys, admission) = (self.parts.users.clone(), self.parts.keys.clone(), admission.clone());
         let tenant_id = self.tenant;
         self.parts
@@ -202,13 +206,13 @@ impl Stage {
                 users.create(tx, &mut act, &user, &admission.password, false)?;
                 let new = NewApiKey {
                     name: "Evaluation key".to_owned(),
-                    description: Some("Handed out when the tenant was created.".to_owned()),
+                    description: Some("Created together with the tenant.".to_owned()),
                     scopes: vec!["*".to_owned()],
                     organization_ids: Vec::new(),
                     allowed_ips: Vec::new(),
                     expires_days: None,
                 };
-                let secret = KeptSecret {
+                let secret = StoredSecret {
                     digest: admission.key_digest,
                     prefix: admission.key_prefix.clone(),
                     last_four: admission.key_last_four.clone(),
@@ -220,43 +224,42 @@ impl Stage {
     }
 }
 
-/// Does what the scene tells, and before it what time alone did to all tickets until then. `numbers` knows the tickets of the story
-/// by their place in it.
-fn play(
+/// Runs the timers that are due before the step, then applies the step. `numbers` maps the index of a ticket to its number.
+fn apply(
     tickets: &Tickets,
     tx: &mut WriteTx,
     act: &mut Act,
-    scene: &Scene,
+    step: &Step,
     numbers: &mut BTreeMap<usize, u64>,
 ) -> Result<(), SampleError> {
-    tickets.tend(tx, act)?;
-    if let Deed::Create(new) = &scene.deed {
-        numbers.insert(scene.ticket, tickets.create(tx, act, new)?.number);
+    tickets.run_due_timers(tx, act)?;
+    if let Action::Create(new) = &step.action {
+        numbers.insert(step.ticket, tickets.create(tx, act, new)?.number);
         return Ok(());
     }
-    let Some(number) = numbers.get(&scene.ticket) else { return Ok(()) };
+    let Some(number) = numbers.get(&step.ticket) else { return Ok(()) };
     let ticket = TicketRef::Number(*number);
-    match &scene.deed {
-        Deed::Create(_) => {}
-        Deed::Change(change) => drop(tickets.change(tx, act, ticket, change)?),
-        Deed::Comment(comment) => drop(tickets.comment(tx, act, ticket, comment)?),
-        Deed::Work(entry) => drop(tickets.log_time(tx, act, ticket, entry)?),
+    match &step.action {
+        Action::Create(_) => {}
+        Action::Change(change) => drop(tickets.change(tx, act, ticket, change)?),
+        Action::Comment(comment) => drop(tickets.comment(tx, act, ticket, comment)?),
+        Action::Work(entry) => drop(tickets.log_time(tx, act, ticket, entry)?),
     }
     Ok(())
 }
 
-/// A moment between two times.
+/// A random time between two times.
 fn between(random: &mut Entropy, from: Timestamp, to: Timestamp) -> Timestamp {
     let span = u64::try_from(to.as_millis() - from.as_millis()).unwrap_or_default();
     from + Duration::from_millis(random.below(span.max(1)))
 }
 
-/// One of them. There is always at least one.
+/// Picks one of the choices, of which there must be at least one.
 fn pick<'a, T>(random: &mut Entropy, choices: &'a [T]) -> Option<&'a T> {
     choices.get(usize::try_from(random.below(choices.len() as u64)).unwrap_or_default())
 }
 
-/// Up to two tags. The API takes none twice.
+/// Picks up to two different tags, because the API refuses duplicates.
 fn tags(random: &mut Entropy) -> Vec<String> {
     let drawn: BTreeSet<&str> = (0..random.below(3)).filter_map(|_| pick(random, &TAGS)).copied().collect();
     drawn.into_iter().map(str::to_owned).collect()
@@ -267,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_record_has_a_tag_twice() {
+    fn tags_are_unique() {
         let mut random = Entropy::from_seed(1);
         for _ in 0..1000 {
             let tags = tags(&mut random);

@@ -1,4 +1,4 @@
-//! Who is in the story: the staff, the customers with their contacts, and their devices.
+//! Generates the staff, the customers with their contacts, and their devices.
 
 use tenantd_base::{
     access::Role,
@@ -7,14 +7,14 @@ use tenantd_base::{
     id::{DeviceId, OrganizationId, UserId},
 };
 use tenantd_directory::{Directory, NewOrganization, NewUser, Standing};
-use tenantd_platform::Story;
+use tenantd_platform::SampleSpec;
 use tenantd_store::{
     WriteTx,
     events::{Act, Actor, ActorKind},
 };
 
 use super::{
-    SampleError, Stage, TELLER,
+    GENERATOR, SampleContext, SampleError,
     fleet::{self, Home},
     pick,
     words::{FAMILY_NAMES, GIVEN_NAMES, ORGANIZATIONS},
@@ -22,8 +22,8 @@ use super::{
 
 const STAFF: usize = 5;
 const CONTACTS: u64 = 6;
-/// Devices that share a transaction.
-const DEVICES_AT_ONCE: usize = 50;
+/// The number of devices per transaction.
+const DEVICES_PER_TRANSACTION: usize = 50;
 
 #[derive(Clone, Debug)]
 pub(super) struct Person {
@@ -39,25 +39,25 @@ pub(super) struct Customer {
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Cast {
+pub(super) struct Participants {
     pub(super) staff: Vec<Person>,
     pub(super) customers: Vec<Customer>,
 }
 
-/// Who acts in a scene.
+/// The author of a step.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Player {
+pub(super) enum Author {
     Staff(usize),
     Contact { customer: usize, person: usize },
     Monitoring,
 }
 
-impl Cast {
-    pub(super) fn actor(&self, role: Player) -> Actor {
+impl Participants {
+    pub(super) fn actor(&self, role: Author) -> Actor {
         let person = match role {
-            Player::Staff(place) => self.staff.get(place),
-            Player::Contact { customer, person } => self.customers.get(customer).and_then(|found| found.contacts.get(person)),
-            Player::Monitoring => None,
+            Author::Staff(place) => self.staff.get(place),
+            Author::Contact { customer, person } => self.customers.get(customer).and_then(|found| found.contacts.get(person)),
+            Author::Monitoring => None,
         };
         person.map_or_else(
             || Actor::system("Monitoring"),
@@ -66,45 +66,50 @@ impl Cast {
     }
 }
 
-/// Brings everyone in `at` the beginning of the story. Their devices are as they are at its end.
-pub(super) async fn enter(stage: &Stage, random: &mut Entropy, story: &Story, at: Timestamp) -> Result<Cast, SampleError> {
-    let mut cast = Cast { staff: staff(stage, random.next_u64(), at).await?, customers: Vec::new() };
-    for place in 0..story.organizations {
-        let devices = story.devices / story.organizations + u32::from(place < story.devices % story.organizations);
-        let mut customer = customer(stage, random.next_u64(), place, at).await?;
-        equip(stage, random, &mut customer, (place, devices), (at, story.ends_at)).await?;
-        cast.customers.push(customer);
+/// Creates all people and devices `at` the start of the sample data. The devices have their state at its end.
+pub(super) async fn create(
+    context: &SampleContext,
+    random: &mut Entropy,
+    spec: &SampleSpec,
+    at: Timestamp,
+) -> Result<Participants, SampleError> {
+    let mut participants = Participants { staff: staff(context, random.next_u64(), at).await?, customers: Vec::new() };
+    for place in 0..spec.organizations {
+        let devices = spec.devices / spec.organizations + u32::from(place < spec.devices % spec.organizations);
+        let mut customer = customer(context, random.next_u64(), place, at).await?;
+        create_devices(context, random, &mut customer, (place, devices), (at, spec.ends_at)).await?;
+        participants.customers.push(customer);
     }
-    Ok(cast)
+    Ok(participants)
 }
 
-async fn staff(stage: &Stage, seed: u64, at: Timestamp) -> Result<Vec<Person>, SampleError> {
-    let (directory, domain) = (stage.parts.directory, stage.domain.clone());
-    let intent = stage.intent("staff", 0, at, Actor::system(TELLER));
-    let enter = move |tx: &mut WriteTx| {
+async fn staff(context: &SampleContext, seed: u64, at: Timestamp) -> Result<Vec<Person>, SampleError> {
+    let (directory, domain) = (context.parts.directory, context.domain.clone());
+    let intent = context.intent("staff", 0, at, Actor::system(GENERATOR));
+    let write = move |tx: &mut WriteTx| {
         let (mut act, mut random) = (intent.begin(), Entropy::from_seed(seed));
         let role = |place: usize| if place == 0 { Role::Admin } else { Role::Technician };
         (0..STAFF)
             .map(|place| person(&directory, tx, &mut act, &mut random, &domain, Standing::Staff { role: role(place) }))
             .collect::<Result<Vec<_>, SampleError>>()
     };
-    stage.parts.store.write(enter).await
+    context.parts.store.write(write).await
 }
 
-/// The name of a customer, and a short form of it. When all names are taken they come again with a number.
-fn called(place: u32) -> (String, String) {
+/// The name of a customer, and its short form. After the last name, the names repeat with a number.
+fn customer_name(place: u32) -> (String, String) {
     let place = usize::try_from(place).unwrap_or_default();
     let (round, name) = (place / ORGANIZATIONS.len(), ORGANIZATIONS.get(place % ORGANIZATIONS.len()).copied().unwrap_or_default());
     let short: String = name.chars().filter(char::is_ascii_alphanumeric).take(10).collect::<String>().to_lowercase();
     if round == 0 { (name.to_owned(), short) } else { (format!("{name} {}", round + 1), format!("{short}{}", round + 1)) }
 }
 
-async fn customer(stage: &Stage, seed: u64, place: u32, at: Timestamp) -> Result<Customer, SampleError> {
-    let directory = stage.parts.directory;
-    let intent = stage.intent("customer", u64::from(place), at, Actor::system(TELLER));
-    let enter = move |tx: &mut WriteTx| {
+async fn customer(context: &SampleContext, seed: u64, place: u32, at: Timestamp) -> Result<Customer, SampleError> {
+    let directory = context.parts.directory;
+    let intent = context.intent("customer", u64::from(place), at, Actor::system(GENERATOR));
+    let write = move |tx: &mut WriteTx| {
         let (mut act, mut random) = (intent.begin(), Entropy::from_seed(seed));
-        let (name, short) = called(place);
+        let (name, short) = customer_name(place);
         let new = NewOrganization { external_id: Some(format!("sample-{short}")), name };
         let id = directory.create_organization(tx, &mut act, &new)?.id;
         let mut customer = Customer { id, contacts: Vec::new(), devices: Vec::new() };
@@ -114,24 +119,24 @@ async fn customer(stage: &Stage, seed: u64, place: u32, at: Timestamp) -> Result
         }
         Ok::<_, SampleError>(customer)
     };
-    stage.parts.store.write(enter).await
+    context.parts.store.write(write).await
 }
 
-/// Gives a customer its devices, some at a time.
-async fn equip(
-    stage: &Stage,
+/// Creates the devices of a customer in batches.
+async fn create_devices(
+    context: &SampleContext,
     random: &mut Entropy,
     customer: &mut Customer,
     (place, devices): (u32, u32),
     (at, now): (Timestamp, Timestamp),
 ) -> Result<(), SampleError> {
     let people: Vec<UserId> = customer.contacts.iter().map(|person| person.id).collect();
-    for first in (0..devices).step_by(DEVICES_AT_ONCE) {
-        let (directory, people, seed) = (stage.parts.directory, people.clone(), random.next_u64());
-        let intent = stage.intent("devices", u64::from(place) << 32 | u64::from(first), at, Actor::system(TELLER));
-        let (organization_id, (_, short)) = (customer.id, called(place));
-        let numbers = first..devices.min(first + u32::try_from(DEVICES_AT_ONCE).unwrap_or_default());
-        let enter = move |tx: &mut WriteTx| {
+    for first in (0..devices).step_by(DEVICES_PER_TRANSACTION) {
+        let (directory, people, seed) = (context.parts.directory, people.clone(), random.next_u64());
+        let intent = context.intent("devices", u64::from(place) << 32 | u64::from(first), at, Actor::system(GENERATOR));
+        let (organization_id, (_, short)) = (customer.id, customer_name(place));
+        let numbers = first..devices.min(first + u32::try_from(DEVICES_PER_TRANSACTION).unwrap_or_default());
+        let write = move |tx: &mut WriteTx| {
             let (mut act, mut random) = (intent.begin(), Entropy::from_seed(seed));
             let home = Home { organization_id, short: &short, network: u64::from(place), people: &people, now };
             let mut made = Vec::new();
@@ -142,7 +147,7 @@ async fn equip(
             }
             Ok::<_, SampleError>(made)
         };
-        customer.devices.extend(stage.parts.store.write(enter).await?);
+        customer.devices.extend(context.parts.store.write(write).await?);
     }
     Ok(())
 }

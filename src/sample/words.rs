@@ -1,19 +1,19 @@
-//! The vocabulary of the evaluation data: invented organizations, people, devices and the troubles that they have. None of them exists.
+//! The vocabulary of the sample data: fictional organizations, people and tickets.
 
-/// What a ticket is about, and how it goes.
-pub(super) struct Trouble {
+/// The texts and properties of a ticket.
+pub(super) struct TicketTemplate {
     pub(super) category: &'static str,
     pub(super) queue: &'static str,
-    /// `{device}` and `{person}` are replaced.
+    /// `{device}` and `{person}` are placeholders.
     pub(super) subject: &'static str,
     pub(super) description: &'static str,
     pub(super) first_answer: &'static str,
     pub(super) question: &'static str,
     pub(super) reply: &'static str,
     pub(super) resolution: &'static str,
-    /// Whether the monitoring reports it, and not a person.
+    /// Whether monitoring reports it instead of a person.
     pub(super) alert: bool,
-    /// 0 is critical, 3 is low.
+    /// The priority, from 0 for critical to 3 for low.
     pub(super) weight: u64,
 }
 
@@ -82,8 +82,8 @@ pub(super) const TAGS: [&str; 8] = ["vip", "remote", "on-site", "hardware", "rec
 
 pub(super) const WORK_TYPES: [&str; 3] = ["remote", "on_site", "research"];
 
-pub(super) const TROUBLES: [Trouble; 14] = [
-    Trouble {
+pub(super) const TICKET_TEMPLATES: [TicketTemplate; 14] = [
+    TicketTemplate {
         category: "Printing",
         queue: "Service desk",
         subject: "Printer next to {person} prints blank pages",
@@ -95,7 +95,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: false,
         weight: 3,
     },
-    Trouble {
+    TicketTemplate {
         category: "E-mail",
         queue: "Service desk",
         subject: "{person} gets no mail on the phone",
@@ -107,7 +107,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: false,
         weight: 2,
     },
-    Trouble {
+    TicketTemplate {
         category: "Backup",
         queue: "Backup",
         subject: "Backup of {device} failed twice in a row",
@@ -119,7 +119,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: true,
         weight: 1,
     },
-    Trouble {
+    TicketTemplate {
         category: "Disk space",
         queue: "Monitoring",
         subject: "{device}: less than 5 % free on the system volume",
@@ -131,7 +131,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: true,
         weight: 2,
     },
-    Trouble {
+    TicketTemplate {
         category: "Network",
         queue: "Network",
         subject: "No network on the whole floor",
@@ -143,7 +143,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: false,
         weight: 0,
     },
-    Trouble {
+    TicketTemplate {
         category: "Accounts",
         queue: "Service desk",
         subject: "New colleague starts on Monday: account and laptop",
@@ -155,7 +155,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: false,
         weight: 3,
     },
-    Trouble {
+    TicketTemplate {
         category: "Security",
         queue: "Security",
         subject: "{person} clicked on a link in a strange mail",
@@ -163,11 +163,11 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         first_answer: "The account is locked as a precaution and all of its sessions are ended. We will call you at once.",
         question: "Do you still have the mail, and could you forward it as an attachment?",
         reply: "Forwarded.",
-        resolution: "New password, second factor registered anew, no foreign sign-in found in the records. The sender is blocked.",
+        resolution: "New password, second factor registered again, no foreign sign-in found in the records. The sender is blocked.",
         alert: false,
         weight: 0,
     },
-    Trouble {
+    TicketTemplate {
         category: "Patches",
         queue: "Monitoring",
         subject: "{device} has not installed updates for 30 days",
@@ -179,7 +179,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: true,
         weight: 2,
     },
-    Trouble {
+    TicketTemplate {
         category: "Software",
         queue: "Service desk",
         subject: "Accounting program closes while {person} exports",
@@ -191,7 +191,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: false,
         weight: 1,
     },
-    Trouble {
+    TicketTemplate {
         category: "Hardware",
         queue: "Field service",
         subject: "{device} makes a loud noise and gets hot",
@@ -203,7 +203,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: false,
         weight: 2,
     },
-    Trouble {
+    TicketTemplate {
         category: "Remote access",
         queue: "Network",
         subject: "Remote access breaks off every few minutes",
@@ -215,7 +215,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: false,
         weight: 2,
     },
-    Trouble {
+    TicketTemplate {
         category: "Server",
         queue: "Monitoring",
         subject: "{device} does not answer",
@@ -227,7 +227,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: true,
         weight: 0,
     },
-    Trouble {
+    TicketTemplate {
         category: "Licences",
         queue: "Service desk",
         subject: "How many licences of the drawing program are in use?",
@@ -239,7 +239,7 @@ pub(super) const TROUBLES: [Trouble; 14] = [
         alert: false,
         weight: 3,
     },
-    Trouble {
+    TicketTemplate {
         category: "Telephony",
         queue: "Service desk",
         subject: "Calls from outside do not reach {person}",

@@ -1,4 +1,4 @@
-//! One answer names all that is wrong with a request: what its schema says, and what only its use case knows.
+//! One response reports every error of a request: those of the schema and those that only the service can find.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ async fn expect(actor: &Actor, (method, path): (&str, &str), body: Value, expect
 }
 
 #[tokio::test]
-async fn a_new_record_is_judged_by_its_schema_and_by_its_use_case() {
+async fn creation_reports_schema_and_service_errors_together() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;
@@ -48,7 +48,7 @@ async fn a_new_record_is_judged_by_its_schema_and_by_its_use_case() {
 }
 
 #[tokio::test]
-async fn a_change_is_judged_by_its_schema_and_by_its_use_case() {
+async fn updates_report_schema_and_service_errors_together() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;
@@ -74,7 +74,7 @@ async fn a_change_is_judged_by_its_schema_and_by_its_use_case() {
 }
 
 #[tokio::test]
-async fn nothing_is_said_that_depends_on_a_wrong_field() {
+async fn no_error_depends_on_an_invalid_field() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;
@@ -91,7 +91,7 @@ async fn nothing_is_said_that_depends_on_a_wrong_field() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_refused_stores_nothing() {
+async fn a_refused_request_stores_nothing() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;

@@ -1,5 +1,4 @@
-//! Figures as clients get them: requests that were really made, tickets that were really worked on, zones, comparisons, rows, and who may
-//! see what.
+//! Analytics as clients read them: counts of real requests and tickets, time zones, comparisons, rows, and access.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -17,7 +16,7 @@ const TENANT: &str = "/api/analytics/tenant";
 const PLATFORM: &str = "/api/analytics/platform";
 const CANARY: &str = "Quokka-7f3a canary";
 
-/// Waits until everything that happened so far is in the figures.
+/// Waits until the analytics include everything that has happened.
 async fn counted(app: &TestApp, actor: &Actor, path: &str) -> Value {
     app.running().app.slices.analytics.flush().await.unwrap();
     let store = app.running().app.store.clone();
@@ -36,7 +35,7 @@ fn groups(report: &Value) -> BTreeMap<String, f64> {
 }
 
 #[tokio::test]
-async fn requests_are_counted_by_key_route_and_class_as_they_were_made() {
+async fn requests_are_counted_by_key_route_and_class() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (busy, busy_key) = acme.new_key("busy", &["analytics:read", "tickets:read"]).await;
@@ -77,7 +76,7 @@ async fn requests_are_counted_by_key_route_and_class_as_they_were_made() {
 }
 
 #[tokio::test]
-async fn tickets_are_counted_from_the_log_and_sampled_each_hour() {
+async fn tickets_are_counted_and_sampled_each_hour() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let organization = acme.organization("Acme").await;
@@ -124,7 +123,7 @@ async fn tickets_are_counted_from_the_log_and_sampled_each_hour() {
 }
 
 #[tokio::test]
-async fn deliveries_are_counted_with_what_came_of_them() {
+async fn deliveries_are_counted_by_outcome() {
     with_app(async |app| {
         let tenant = app.evaluation_tenant("acme").await;
         let receiver = Receiver::start(|_, _| Script::status(200)).await;
@@ -136,15 +135,15 @@ async fn deliveries_are_counted_with_what_came_of_them() {
         let reader = tenant.key(&["analytics:read", "webhooks:read"]).await;
         endpoint.until_all(4, "delivered").await;
         let path = format!("{TENANT}?range=24h&metrics=webhook_deliveries&group_by=outcome");
-        // An attempt is counted right after it was written down.
-        let told = loop {
+        // An attempt is counted right after it is stored.
+        let reported = loop {
             app.running().app.slices.analytics.flush().await.unwrap();
-            let told = groups(reader.get(&path).send().await.ok(200));
-            if told.values().sum::<f64>() >= 4.0 {
-                break told;
+            let reported = groups(reader.get(&path).send().await.ok(200));
+            if reported.values().sum::<f64>() >= 4.0 {
+                break reported;
             }
         };
-        assert_eq!(told, BTreeMap::from([("delivered".to_owned(), 4.0)]));
+        assert_eq!(reported, BTreeMap::from([("delivered".to_owned(), 4.0)]));
         let path = format!("{TENANT}?range=24h&metrics=webhook_failures,webhook_lag_p95_ms");
         let report = reader.get(&path).send().await.ok(200).clone();
         assert_eq!(report["totals"]["webhook_failures"]["value"], 0.0);
@@ -154,7 +153,7 @@ async fn deliveries_are_counted_with_what_came_of_them() {
 }
 
 #[tokio::test]
-async fn every_metric_is_in_the_description_of_its_operation() {
+async fn the_document_describes_every_metric() {
     with_app(async |app| {
         let document = app.anonymous().get("/api/openapi.json").send().await.ok(200).clone();
         let text = |path: &str| document["paths"][path]["get"]["description"].as_str().unwrap().to_owned();
@@ -172,7 +171,7 @@ async fn every_metric_is_in_the_description_of_its_operation() {
 }
 
 #[tokio::test]
-async fn a_time_is_compared_with_the_one_before_and_rows_have_the_same_points() {
+async fn comparisons_have_the_same_points_in_every_row() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["analytics:read", "tickets:read"]).await;
@@ -203,12 +202,12 @@ async fn a_time_is_compared_with_the_one_before_and_rows_have_the_same_points() 
 }
 
 #[tokio::test]
-async fn the_total_of_a_range_is_the_same_for_every_bucket_and_counts_are_whole_numbers() {
+async fn totals_do_not_depend_on_the_bucket() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["analytics:read", "tickets:read", "tickets:write"]).await;
         let organization = acme.organization("Acme").await;
-        // From 1 January on, over three weeks; the first of them at midnight in Kolkata is still of December in UTC.
+        // The first of these events is at midnight in Kolkata, which is still December in UTC.
         for days in [0, 3, 6, 6, 9, 2] {
             let body = json!({"subject": "x", "organization_id": organization});
             key.post("/api/psa/tickets").json(body).send().await.ok(201);
@@ -241,7 +240,7 @@ async fn the_total_of_a_range_is_the_same_for_every_bucket_and_counts_are_whole_
 }
 
 #[tokio::test]
-async fn stored_bytes_are_what_the_quota_counts_also_of_a_tenant_that_is_new() {
+async fn stored_bytes_match_the_quota() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["analytics:read", "ingest:write", "inventory:read", "quotas:read"]).await;
@@ -252,7 +251,7 @@ async fn stored_bytes_are_what_the_quota_counts_also_of_a_tenant_that_is_new() {
             }))
             .collect();
         ingest(&key, &lines).await;
-        // The tenant came after the sample of this hour.
+        // The tenant was created after the sample of this hour.
         app.advance(Duration::from_mins(6));
         let path = format!("{TENANT}?range=24h&metrics=stored_bytes,devices");
         let first = until(&key, &path, |report| report["totals"]["devices"]["value"] == 50).await;
@@ -260,7 +259,7 @@ async fn stored_bytes_are_what_the_quota_counts_also_of_a_tenant_that_is_new() {
         let quota = key.get("/api/admin/quotas").send().await;
         let used =
             quota.ok(200)["quotas"].as_array().unwrap().iter().find(|quota| quota["quota"] == "stored_bytes").unwrap().clone();
-        // The key notes its own use meanwhile.
+        // The key records its own use in the meantime.
         assert!(own > 50 * 100 && own.abs_diff(used["used"].as_u64().unwrap()) < 500, "{own} and {used}");
         let path = format!("{PLATFORM}?range=24h&metrics=stored_bytes,database_bytes");
         let totals = app.operator().await.get(&path).send().await.ok(200)["totals"].clone();
@@ -271,15 +270,15 @@ async fn stored_bytes_are_what_the_quota_counts_also_of_a_tenant_that_is_new() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_is_told_all_at_once_with_what_would_fit() {
+async fn all_errors_of_a_query_are_reported_with_alternatives() {
     with_app(async |app| {
         let key = app.tenant("acme").await.key(&["analytics:read"]).await;
         let refused =
             key.get(&format!("{TENANT}?metrics=tickets_create,devices&group_by=priority&timezone=Europe/Berlim")).send().await;
         assert_eq!(refused.problem(422), "validation_failed");
-        let told: Vec<(String, String)> = refused.field_errors();
+        let reported: Vec<(String, String)> = refused.field_errors();
         let expected = [("group_by", "not_allowed"), ("metrics", "unknown_metric"), ("timezone", "unknown_time_zone")];
-        assert_eq!(told, expected.map(|(place, code)| (place.to_owned(), code.to_owned())));
+        assert_eq!(reported, expected.map(|(place, code)| (place.to_owned(), code.to_owned())));
         let suggested = |error: &Value| error["suggestion"].as_str().map(str::to_owned);
         let suggestions: Vec<String> = refused.body["errors"].as_array().unwrap().iter().filter_map(suggested).collect();
         assert!(suggestions.contains(&"tickets_created".to_owned()) && suggestions.contains(&"Europe/Berlin".to_owned()));
@@ -299,7 +298,7 @@ async fn what_cannot_be_asked_is_told_all_at_once_with_what_would_fit() {
 }
 
 #[tokio::test]
-async fn the_platform_is_for_its_operator_and_keys_and_shows_no_text_of_a_tenant() {
+async fn platform_analytics_show_no_tenant_content() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         for actor in [acme.admin().await, acme.key(&["*"]).await] {
@@ -316,7 +315,7 @@ async fn the_platform_is_for_its_operator_and_keys_and_shows_no_text_of_a_tenant
         };
         let (allowed, refused) = (made("figures", "platform:read").await, made("tickets", "tickets:read").await);
         assert_eq!(refused.get(PLATFORM).send().await.problem(403), "operator_required");
-        // A tenant that has its word in every text that it can set.
+        // A tenant with its canary in every text that it can set.
         let organization = acme.organization(CANARY).await;
         let (admin, _) = acme.new_key(CANARY, &["*"]).await;
         let ticket = json!({"subject": CANARY, "queue": CANARY, "tags": ["quokka-7f3a"], "organization_id": organization});
@@ -343,7 +342,7 @@ async fn the_platform_is_for_its_operator_and_keys_and_shows_no_text_of_a_tenant
         }
         texts.push(app.anonymous().get("/status/").send().await.text);
         assert!(texts.iter().all(|text| !text.to_lowercase().contains("quokka")));
-        assert!(texts.iter().any(|text| text.contains(&acme.id)), "tenants are told by their ids");
+        assert!(texts.iter().any(|text| text.contains(&acme.id)), "tenants are named by their ids");
         for private in ["organization", "workflow", "key"] {
             let reply = operator.get(&format!("{PLATFORM}?group_by={private}")).send().await;
             assert_eq!(reply.problem(422), "validation_failed", "{private}");
@@ -353,7 +352,7 @@ async fn the_platform_is_for_its_operator_and_keys_and_shows_no_text_of_a_tenant
 }
 
 #[tokio::test]
-async fn the_page_of_figures_is_for_those_who_are_signed_in_and_has_charts_without_scripts() {
+async fn the_analytics_page_needs_a_session_and_has_no_scripts() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         assert_eq!(app.anonymous().get("/documentation/analytics/").send().await.problem(401), "missing_credentials");

@@ -1,4 +1,4 @@
-//! The life of an API key: created, used, changed, rotated, revoked, expired.
+//! The lifecycle of an API key: creation, use, changes, rotation, revocation, expiry.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn path(key: &Value) -> String {
 }
 
 #[tokio::test]
-async fn an_admin_creates_a_key_uses_it_rotates_it_and_revokes_it() {
+async fn a_key_is_created_used_rotated_and_revoked() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -67,7 +67,7 @@ async fn an_admin_creates_a_key_uses_it_rotates_it_and_revokes_it() {
 }
 
 #[tokio::test]
-async fn every_earlier_secret_of_a_key_is_answered_as_revoked_while_its_record_is_kept() {
+async fn earlier_secrets_are_reported_as_revoked() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let created = create(&admin, json!({"name": "Export", "scopes": ["tickets:read"], "expires_days": 30})).await;
@@ -94,7 +94,7 @@ async fn every_earlier_secret_of_a_key_is_answered_as_revoked_while_its_record_i
 }
 
 #[tokio::test]
-async fn a_key_is_changed_by_query_by_body_and_by_path_alike() {
+async fn query_body_and_path_change_a_key_alike() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -124,7 +124,7 @@ async fn a_key_is_changed_by_query_by_body_and_by_path_alike() {
 }
 
 #[tokio::test]
-async fn a_stale_version_is_refused_and_a_known_one_is_not_sent_again() {
+async fn stale_versions_are_refused_and_known_ones_not_resent() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -147,7 +147,7 @@ async fn a_stale_version_is_refused_and_a_known_one_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn bad_input_is_told_all_at_once() {
+async fn all_input_errors_are_reported_at_once() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -194,7 +194,7 @@ async fn bad_input_is_told_all_at_once() {
 }
 
 #[tokio::test]
-async fn names_are_unique_among_live_keys_and_the_limit_holds() {
+async fn key_names_are_unique_and_keys_are_limited() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("api_keys.max_live", 3);
     with_setup(setup, async |app| {
         let acme = app.tenant("acme").await;
@@ -209,7 +209,7 @@ async fn names_are_unique_among_live_keys_and_the_limit_holds() {
         assert_eq!(full.problem(422), "limit_reached");
         admin.delete(&path(&first)).send().await.ok(200);
         create(&admin, json!({"name": "One", "scopes": ["*"]})).await;
-        // An evening later the third has expired and its place is free.
+        // By then the third key has expired, so that another key can be created.
         app.advance(Duration::from_hours(25));
         let admin = app.sign_in("admin@acme.example").await;
         wait_for_event(&admin, "api_key.expired").await;
@@ -226,7 +226,7 @@ async fn wait_for_event(actor: &Actor, kind: &str) -> Value {
 }
 
 #[tokio::test]
-async fn time_alone_announces_the_end_ends_the_key_and_forgets_it() {
+async fn a_key_is_announced_expired_and_removed_by_the_clock() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (reader, _) = acme.new_key("Reader", &["events:read", "api_keys:*"]).await;
@@ -247,7 +247,7 @@ async fn time_alone_announces_the_end_ends_the_key_and_forgets_it() {
 }
 
 #[tokio::test]
-async fn an_expired_key_can_be_given_a_new_life() {
+async fn an_expired_key_can_be_extended() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (keeper, _) = acme.new_key("Keeper", &["events:read", "api_keys:*", "tickets:read"]).await;
@@ -262,7 +262,7 @@ async fn an_expired_key_can_be_given_a_new_life() {
 }
 
 #[tokio::test]
-async fn nobody_gives_a_key_what_they_lack() {
+async fn a_key_gets_no_scope_its_creator_lacks() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let minter = acme.key(&["api_keys:*", "tickets:read"]).await;
@@ -281,7 +281,7 @@ async fn nobody_gives_a_key_what_they_lack() {
 }
 
 #[tokio::test]
-async fn a_disabled_key_and_a_foreign_address_are_refused() {
+async fn disabled_keys_and_foreign_addresses_are_refused() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -300,7 +300,7 @@ async fn a_disabled_key_and_a_foreign_address_are_refused() {
 }
 
 #[tokio::test]
-async fn uses_are_counted_without_a_write_a_request_and_survive_a_restart() {
+async fn usage_counts_survive_a_restart() {
     let setup = || Setup::default().with("rate_limits.enabled", false);
     let directory = tempfile::tempdir().unwrap();
     let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);

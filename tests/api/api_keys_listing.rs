@@ -1,4 +1,4 @@
-//! Lists of keys: every filter, every sort, pages that hold still while keys come and go.
+//! Lists of keys: filters, sorts, and pages that stay stable while keys are added and removed.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ async fn every_filter_is_applied() {
 }
 
 #[tokio::test]
-async fn every_sort_works_both_ways_and_pages_without_loss_or_repetition() {
+async fn every_sort_pages_without_gaps_or_duplicates() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -104,7 +104,7 @@ async fn every_sort_works_both_ways_and_pages_without_loss_or_repetition() {
 }
 
 #[tokio::test]
-async fn a_cursor_holds_still_under_inserts_and_belongs_to_its_query() {
+async fn cursors_are_stable_and_bound_to_their_query() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -134,7 +134,7 @@ async fn a_cursor_holds_still_under_inserts_and_belongs_to_its_query() {
 }
 
 #[tokio::test]
-async fn what_a_list_does_not_know_is_refused() {
+async fn unknown_parameters_are_refused() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;

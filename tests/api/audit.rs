@@ -1,4 +1,4 @@
-//! The audit: who did what is told once, to those who may know, and can be filtered, paged and exported.
+//! The audit: each action is recorded once, is readable only with the necessary rights, and can be filtered, paged and exported.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::harness::{Actor, PASSWORD, TestApp, with_app};
 const AUDIT: &str = "/api/admin/audit";
 const KEYS: &str = "/api/admin/api-keys";
 
-/// The actions of a list, in its order.
+/// The actions of a list, in order.
 fn actions(list: &Value) -> Vec<&str> {
     list["data"].as_array().unwrap().iter().map(|record| record["action"].as_str().unwrap()).collect()
 }
@@ -17,7 +17,7 @@ async fn read(actor: &Actor, query: &str) -> Value {
 }
 
 #[tokio::test]
-async fn changes_sign_ins_failures_and_exports_are_told_with_who_did_them() {
+async fn audit_records_name_their_actor() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -32,7 +32,7 @@ async fn changes_sign_ins_failures_and_exports_are_told_with_who_did_them() {
         admin.get("/api/rmm/reports/asset-inventory?format=ndjson").send().await;
         admin.put(&format!("{KEYS}?id={}", key["id"].as_str().unwrap())).json(json!({"name": "Export"})).send().await.ok(200);
         let list = read(&admin, "sort=at&include_total=true").await;
-        let told: Vec<&str> = actions(&list).into_iter().filter(|action| *action != "organization.created").collect();
+        let recorded: Vec<&str> = actions(&list).into_iter().filter(|action| *action != "organization.created").collect();
         let expected = [
             "user.created",
             "auth.login",
@@ -42,7 +42,7 @@ async fn changes_sign_ins_failures_and_exports_are_told_with_who_did_them() {
             "export.started",
             "api_key.updated",
         ];
-        assert_eq!(told, expected);
+        assert_eq!(recorded, expected);
         let numbers: Vec<u64> = list["data"].as_array().unwrap().iter().map(|record| record["number"].as_u64().unwrap()).collect();
         assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>());
         assert_eq!(list["page"]["total"], numbers.len());
@@ -64,7 +64,7 @@ async fn changes_sign_ins_failures_and_exports_are_told_with_who_did_them() {
 }
 
 #[tokio::test]
-async fn a_try_at_no_account_is_told_to_the_operator_and_an_end_of_sessions_to_the_tenant() {
+async fn unknown_accounts_are_audited_for_the_operator() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -89,7 +89,7 @@ async fn a_try_at_no_account_is_told_to_the_operator_and_an_end_of_sessions_to_t
 }
 
 #[tokio::test]
-async fn what_the_operator_does_is_in_the_platform_s_audit_and_nowhere_else() {
+async fn operator_actions_are_in_the_platform_audit_only() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -113,7 +113,7 @@ async fn what_the_operator_does_is_in_the_platform_s_audit_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn filters_choose_by_actor_action_resource_and_time() {
+async fn filters_select_by_actor_action_resource_and_time() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (writer, record) = acme.new_key("writer", &["api_keys:*", "tickets:read"]).await;
@@ -150,7 +150,7 @@ async fn filters_choose_by_actor_action_resource_and_time() {
 }
 
 #[tokio::test]
-async fn pages_follow_each_other_in_both_orders_while_more_is_recorded() {
+async fn pages_are_stable_while_records_are_added() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let reader = acme.key(&["*:read"]).await;
@@ -180,7 +180,7 @@ async fn pages_follow_each_other_in_both_orders_while_more_is_recorded() {
 }
 
 #[tokio::test]
-async fn only_those_who_may_read_all_that_it_tells_of_may_read_it() {
+async fn reading_the_audit_needs_rights_to_all_its_content() {
     with_app(async |app| {
         let (acme, globex) = (app.tenant("acme").await, app.tenant("globex").await);
         for role in ["technician", "viewer"] {
@@ -211,7 +211,7 @@ async fn only_those_who_may_read_all_that_it_tells_of_may_read_it() {
     .await;
 }
 
-/// Secrets of every kind that leave traces in administration.
+/// Creates secrets of every kind that administration records.
 async fn canaries(app: &TestApp, admin: &Actor) -> Vec<String> {
     let mut canaries = vec![PASSWORD.to_owned(), "canary-of-a-header".to_owned(), "canary-secret-access-key".to_owned()];
     let mut keep = |reply: &Value, member: &str| canaries.push(reply[member].as_str().unwrap().to_owned());
@@ -232,16 +232,16 @@ async fn canaries(app: &TestApp, admin: &Actor) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_secret_is_in_it() {
+async fn the_audit_contains_no_secret() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
         let canaries = canaries(app, &admin).await;
         for format in ["json&limit=200", "ndjson", "csv"] {
-            let told = admin.get(&format!("{AUDIT}?format={format}")).send().await;
-            assert!(told.text.contains("api_key.rotated"), "{}", told.text);
+            let recorded = admin.get(&format!("{AUDIT}?format={format}")).send().await;
+            assert!(recorded.text.contains("api_key.rotated"), "{}", recorded.text);
             for canary in &canaries {
-                assert!(!told.text.contains(canary.as_str()), "{canary} is in {}", told.text);
+                assert!(!recorded.text.contains(canary.as_str()), "{canary} is in {}", recorded.text);
             }
         }
         let platform = app.operator().await.get(&format!("{AUDIT}?format=ndjson")).send().await;

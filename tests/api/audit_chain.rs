@@ -1,5 +1,5 @@
-//! The chain of the audit against somebody who has the store's file, or an export, and everything but the installation key. What they
-//! write has good checksums: the chain itself has to tell.
+//! The audit chain against an attacker who has the store file or an export, but not the installation key. The attacker writes valid
+//! checksums, so only the chain can reveal the change.
 
 use std::path::Path;
 
@@ -19,7 +19,7 @@ use tenantd_store::{
 
 use crate::harness::{Setup, TestApp};
 
-/// The stored forms, as somebody knows them who has read the source.
+/// The stored forms, which an attacker knows from the source code.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct StoredRecord {
     number: u64,
@@ -43,7 +43,7 @@ struct StoredCheckpoint {
 struct StoredHead {
     end: StoredCheckpoint,
     kept_at: Timestamp,
-    /// The last imported record and how far the keys behind it are moved.
+    /// The number of the last imported record and the offset of the keys after it.
     imported: Option<(u64, u64)>,
 }
 
@@ -63,17 +63,17 @@ static RECORDS: Table<(TenantId, u64), StoredRecord> = Table::new(catalog::AUDIT
 static CHECKPOINTS: Table<(TenantId, u64), StoredCheckpoint> = Table::new(catalog::AUDIT_CHECKPOINTS, &[]);
 static HEADS: Table<TenantId, StoredHead> = Table::new(catalog::AUDIT_HEADS, &[]);
 
-/// How many keys a tenant gets: more than come between two checkpoints.
+/// The number of keys of a tenant: more than there are records between two checkpoints.
 const KEYS: usize = 70;
 
-/// An installation with a chain of some length, stopped; and what was kept of it elsewhere.
+/// A stopped installation with an audit chain, and a checkpoint that was stored elsewhere.
 struct Crime {
     _directory: tempfile::TempDir,
     _data: DataDirectory,
     store: Store,
     key: PublicKey,
     tenant: TenantId,
-    /// Places in the log and records, as they were.
+    /// The original log positions and records.
     chain: Vec<(u64, StoredRecord)>,
     head: StoredHead,
     kept: Checkpoint,
@@ -119,7 +119,7 @@ impl Crime {
         self.store.read(|tx| audit::verify(tx, &self.key, known)).unwrap()
     }
 
-    /// Where the chain of the tenant breaks first, and why.
+    /// The first break in the chain of the tenant, and the reason.
     fn broken(&self, known: &[Checkpoint]) -> (u64, String) {
         let found = self.verify(known).breaks;
         let first = found.first().unwrap_or_else(|| panic!("nothing was found"));
@@ -127,7 +127,7 @@ impl Crime {
         (first.number, first.reason.clone())
     }
 
-    /// Puts another chain in place of what is there.
+    /// Replaces the stored chain.
     async fn replace(&self, chain: Vec<(u64, StoredRecord)>, head: Option<StoredHead>) {
         let (tenant, old) = (self.tenant, self.chain.clone());
         let write = move |tx: &mut _| {
@@ -150,7 +150,7 @@ impl Crime {
     }
 }
 
-/// The hash of a record, as anybody can make it.
+/// The hash of a record. Computing it needs no secret.
 fn link(previous: [u8; 32], body: &[u8]) -> [u8; 32] {
     digest(&[b"tenantd audit record\0".as_slice(), &previous, body].concat())
 }
@@ -162,7 +162,7 @@ fn edited(record: &StoredRecord) -> StoredRecord {
 }
 
 #[tokio::test]
-async fn whatever_is_done_to_the_stored_records_is_found_and_named() {
+async fn every_change_to_stored_records_is_detected() {
     let crime = crime().await;
     let sound = crime.verify(&[crime.kept]);
     assert!(sound.is_sound(), "{:?}", sound.breaks);
@@ -183,7 +183,7 @@ async fn whatever_is_done_to_the_stored_records_is_found_and_named() {
     crime.replace(chain, head()).await;
     let (number, reason) = crime.broken(&[]);
     assert_eq!(number, 1, "{reason}");
-    assert!(reason.contains("one of the records 1 to 64"), "all hashes behind it were made anew: {reason}");
+    assert!(reason.contains("one of the records 1 to 64"), "all later hashes were recomputed: {reason}");
 
     let mut chain = whole();
     chain.remove(place);
@@ -195,7 +195,7 @@ async fn whatever_is_done_to_the_stored_records_is_found_and_named() {
     (chain[place].1, chain[place + 1].1) = (second, first);
     crime.replace(chain, head()).await;
     let (number, reason) = crime.broken(&[]);
-    assert_eq!((number, reason.as_str()), (20, "record 21 stands in its place"));
+    assert_eq!((number, reason.as_str()), (20, "record 21 is in its place"));
 
     let mut chain = whole();
     chain.drain(..place);
@@ -207,20 +207,20 @@ async fn whatever_is_done_to_the_stored_records_is_found_and_named() {
 }
 
 #[tokio::test]
-async fn a_tail_that_was_cut_off_is_found_from_the_last_checkpoint() {
+async fn a_truncated_tail_is_detected() {
     let crime = crime().await;
     let last = crime.chain.last().unwrap().1.number;
     let mut chain = crime.chain.clone();
     chain.truncate(crime.record(66));
     crime.replace(chain.clone(), Some(crime.head.clone())).await;
     let (number, reason) = crime.broken(&[]);
-    assert_eq!((number, reason), (66, format!("the records up to {last} were signed, but are missing")));
+    assert_eq!((number, reason), (66, format!("the records up to {last} are signed but missing")));
 
     crime.replace(chain, None).await;
     let (number, reason) = crime.broken(&[]);
     assert_eq!((number, reason.as_str()), (65, "the records 65 to 65 are not signed"), "without its end");
 
-    // Back to the checkpoint of record 64, which the installation did sign.
+    // Truncates the chain to the checkpoint of record 64, which the installation signed.
     let mut chain = crime.chain.clone();
     chain.truncate(crime.record(65));
     let tenant = crime.tenant;
@@ -229,11 +229,11 @@ async fn a_tail_that_was_cut_off_is_found_from_the_last_checkpoint() {
     let (number, reason) = crime.broken(&[]);
     assert!(number == 65 && reason.contains("of the log has no record"), "the log tells: {reason}");
     let (number, reason) = crime.broken(&[crime.kept]);
-    assert!(number == 65 && reason.contains("kept elsewhere"), "a checkpoint tells: {reason}");
+    assert!(number == 65 && reason.contains("stored elsewhere"), "a checkpoint tells: {reason}");
 }
 
 #[tokio::test]
-async fn nothing_counts_that_another_installation_has_signed() {
+async fn signatures_of_other_installations_do_not_count() {
     let crime = crime().await;
     let stranger = audit::public_key(&InstallationKey::generate(&mut Entropy::from_seed(1))).unwrap();
     let found = crime.store.read(|tx| audit::verify(tx, &stranger, &[])).unwrap().breaks;
@@ -251,11 +251,11 @@ fn check(crime: &Crime, lines: &[&str], known: &[Checkpoint]) -> Result<Verified
 }
 
 #[tokio::test]
-async fn an_export_is_checked_without_the_store() {
+async fn an_export_is_verified_without_the_store() {
     let crime = crime().await;
     let lines: Vec<&str> = crime.export.lines().collect();
     let sound = check(&crime, &lines, &[crime.kept]);
-    // The export itself is recorded before it begins; the checkpoint was taken after it.
+    // The export is recorded before it starts. The checkpoint was created after it.
     assert!(sound.as_ref().is_ok_and(Verified::is_sound), "{sound:?}");
     assert_eq!(sound.unwrap().records, crime.chain.len() as u64);
     let at = lines.iter().position(|line| line.contains("\"number\":20,")).unwrap();
@@ -274,14 +274,14 @@ async fn an_export_is_checked_without_the_store() {
     assert_eq!(check(&crime, &swapped, &[]).unwrap().breaks[0].number, 20);
 
     let cut = &lines[..lines.len() - 1];
-    assert!(check(&crime, cut, &[]).unwrap_err().contains("cut off"));
+    assert!(check(&crime, cut, &[]).unwrap_err().contains("incomplete"));
     let kept = lines.iter().position(|line| line.contains("checkpoint")).unwrap();
     let mut set_back = lines[..=kept].to_vec();
     set_back.push(lines.last().unwrap());
     assert!(check(&crime, &set_back, &[]).unwrap().is_sound(), "an export up to a checkpoint is one of an earlier time");
     let found = check(&crime, &set_back, &[crime.kept]).unwrap().breaks;
-    assert!(found[0].number == 65 && found[0].reason.contains("kept elsewhere"), "{found:?}");
+    assert!(found[0].number == 65 && found[0].reason.contains("stored elsewhere"), "{found:?}");
 
     let without_chain = check(&crime, &lines[1..], &[]);
-    assert!(without_chain.unwrap_err().contains("only one without filters can be checked"));
+    assert!(without_chain.unwrap_err().contains("only an export without filters can be verified"));
 }

@@ -1,5 +1,6 @@
-//! No account grows: every act on users and identity providers, by callers of different strength, against the rule computed here. Whoever
-//! creates, changes or opens an account covers its role before and after; a reduction is free. Password tokens are judged when they are used.
+//! Nobody can give an account more rights than they have: every operation on users and identity providers, by callers of different
+//! strength, is compared with the rule computed here. A caller who creates, changes or opens an account must cover its role before
+//! and after; reducing rights is always allowed. Password tokens are checked when they are used.
 
 use std::{cell::Cell, time::Duration};
 
@@ -12,13 +13,13 @@ use crate::{
 
 const USERS: &str = "/api/admin/users";
 const KEYS: &str = "/api/admin/api-keys";
-/// From the weakest to the strongest: each has all rights of those before it.
+/// From the weakest to the strongest. Each role has all rights of the roles before it.
 const ROLES: [&str; 3] = ["viewer", "technician", "admin"];
 
 struct Caller {
     name: &'static str,
     actor: Actor,
-    /// The strongest role that it covers, by its place in [`ROLES`].
+    /// The index in [`ROLES`] of the strongest role that the caller covers.
     level: Option<usize>,
 }
 
@@ -30,16 +31,16 @@ impl Caller {
 
     #[track_caller]
     fn check(&self, reply: &Reply, allowed: bool, act: &str) {
-        let told = format!("{} {act}: {}", self.name, reply.text);
+        let case = format!("{} {act}: {}", self.name, reply.text);
         if allowed {
-            assert!([200, 201, 204].contains(&reply.status), "{told}");
+            assert!([200, 201, 204].contains(&reply.status), "{case}");
             return;
         }
-        assert_eq!(reply.status, 403, "{told}");
-        assert!(["insufficient_scope", "insufficient_authority"].contains(&reply.problem(403)), "{told}");
+        assert_eq!(reply.status, 403, "{case}");
+        assert!(["insufficient_scope", "insufficient_authority"].contains(&reply.problem(403)), "{case}");
         let named = ["required_scopes", "required_networks"];
-        assert!(named.iter().any(|member| !reply.body[*member].is_null()), "it does not say what is missing: {told}");
-        assert!(!reply.text.contains("password_token"), "{told}");
+        assert!(named.iter().any(|member| !reply.body[*member].is_null()), "it does not say what is missing: {case}");
+        assert!(!reply.text.contains("password_token"), "{case}");
     }
 }
 
@@ -77,7 +78,7 @@ impl<'a> Bench<'a> {
         self.app.anonymous().bearer(key["key"].as_str().unwrap())
     }
 
-    /// Keys that cover no role, some roles and all roles, and one that covers all scopes but not from everywhere.
+    /// Keys that cover no role, some roles, all roles, and all scopes but only from some networks.
     async fn callers(&self) -> Vec<Caller> {
         let mut callers = vec![
             Caller { name: "an administrator", actor: self.admin.clone(), level: Some(2) },
@@ -106,41 +107,41 @@ fn path(user: &Value) -> String {
 
 async fn act_on_staff(bench: &Bench<'_>, caller: &Caller, role: &str) {
     let covers = caller.covers(role);
-    let told = |act: &str| format!("{act} a member of staff with the role {role}");
+    let case = |act: &str| format!("{act} a member of staff with the role {role}");
     let reply = caller.actor.post(USERS).json(bench.staff(role)).send().await;
-    caller.check(&reply, covers, &told("creates"));
+    caller.check(&reply, covers, &case("creates"));
 
     let user = bench.make(role).await;
     let change = async |body: Value| caller.actor.put(&path(&user)).json(body).send().await;
-    caller.check(&change(json!({"name": "Q"})).await, true, &told("renames"));
-    caller.check(&change(json!({"email": format!("p{}@acme.example", bench.next())})).await, covers, &told("moves"));
-    caller.check(&change(json!({"external_id": format!("x{}", bench.next())})).await, covers, &told("re-labels"));
+    caller.check(&change(json!({"name": "Q"})).await, true, &case("renames"));
+    caller.check(&change(json!({"email": format!("p{}@acme.example", bench.next())})).await, covers, &case("moves"));
+    caller.check(&change(json!({"external_id": format!("x{}", bench.next())})).await, covers, &case("re-labels"));
     let reply = caller.actor.post(&format!("{}/reset-password", path(&user))).send().await;
-    caller.check(&reply, covers, &told("issues a token for"));
+    caller.check(&reply, covers, &case("issues a token for"));
     let reply = caller.actor.delete(&format!("{}/sessions", path(&user))).send().await;
-    caller.check(&reply, true, &told("ends the sessions of"));
+    caller.check(&reply, true, &case("ends the sessions of"));
     let reply = caller.actor.delete(&format!("{}/sso", path(&user))).send().await;
-    caller.check(&reply, covers, &told("unlinks"));
-    caller.check(&change(json!({"status": "disabled"})).await, true, &told("disables"));
-    caller.check(&change(json!({"status": "active"})).await, covers, &told("enables"));
+    caller.check(&reply, covers, &case("unlinks"));
+    caller.check(&change(json!({"status": "disabled"})).await, true, &case("disables"));
+    caller.check(&change(json!({"status": "active"})).await, covers, &case("enables"));
     for after in ROLES.iter().filter(|after| **after != role) {
         let user = bench.make(role).await;
         let lowers = ROLES.iter().position(|known| known == after) < ROLES.iter().position(|known| *known == role);
         let reply = caller.actor.put(&path(&user)).json(json!({"role": after})).send().await;
-        caller.check(&reply, lowers || (covers && caller.covers(after)), &format!("{} into {after}", told("turns")));
+        caller.check(&reply, lowers || (covers && caller.covers(after)), &format!("{} into {after}", case("turns")));
     }
-    caller.check(&caller.actor.delete(&path(&user)).send().await, true, &told("removes"));
+    caller.check(&caller.actor.delete(&path(&user)).send().await, true, &case("removes"));
 }
 
 #[tokio::test]
-async fn every_act_on_an_account_needs_what_its_role_has() {
+async fn changing_an_account_needs_the_rights_of_its_role() {
     with_app(async |app| {
         let bench = Bench::new(app).await;
         for caller in bench.callers().await {
             for role in ROLES {
                 act_on_staff(&bench, &caller, role).await;
             }
-            // A contact cannot sign in, so that the scope is enough.
+            // A contact cannot sign in, so the scope is sufficient.
             let contact = json!({"name": "C", "kind": "contact", "email": format!("c{}@customer.example", bench.next())});
             let contact = caller.actor.post(USERS).json(contact).send().await.ok(201).clone();
             let moved = json!({"email": format!("c{}@customer.example", bench.next())});
@@ -169,7 +170,7 @@ async fn an_identity_provider_counts_as_an_administrator() {
             let place = format!("{PROVIDERS}/{}", record["id"].as_str().unwrap());
             let domain = &record["domains"][0];
             let other = format!("d{}.example", bench.next());
-            // Each change, and whether it lets nobody in who could not get in before.
+            // Each change, and whether it admits nobody new.
             let changes = [
                 (json!({"name": "Q"}), true),
                 (json!({"issuer": "https://evil.example", "client_secret": "s3cret-of-the-client"}), false),
@@ -197,7 +198,7 @@ async fn an_identity_provider_counts_as_an_administrator() {
 }
 
 #[tokio::test]
-async fn a_missing_right_over_providers_is_refused_before_the_input_is_judged() {
+async fn authorization_precedes_validation_of_providers() {
     with_app(async |app| {
         let bench = Bench::new(app).await;
         let body = json!({"name": "P", "issuer": "https://id.acme.example", "client_id": "tenantd", "client_secret": "s3cret-of-the-client",
@@ -211,7 +212,7 @@ async fn a_missing_right_over_providers_is_refused_before_the_input_is_judged() 
             body[field] = value;
             body
         };
-        // Each is wrong in itself, and a caller with every right gets to know how.
+        // Each change is invalid. A caller with all rights gets the validation errors.
         let changes = [
             json!({"issuer": "https://other.example"}),
             json!({"enabled": false, "issuer": "https://other.example"}),
@@ -266,7 +267,7 @@ async fn redeem(app: &TestApp, user: &Value) -> u16 {
 }
 
 #[tokio::test]
-async fn a_password_token_ends_when_role_or_address_changes() {
+async fn a_role_or_address_change_ends_a_password_token() {
     with_app(async |app| {
         let bench = Bench::new(app).await;
         let changes = [
@@ -292,10 +293,10 @@ async fn a_password_token_ends_when_role_or_address_changes() {
 }
 
 #[tokio::test]
-async fn a_password_token_needs_an_issuer_who_still_covers_the_account() {
+async fn a_password_token_needs_a_covering_issuer() {
     with_app(async |app| {
         let bench = Bench::new(app).await;
-        // What becomes of the one who issued the token, and whether it still works.
+        // What happens to the issuer of the token, and whether the token still works.
         let losses = [
             ("PUT", json!({"role": "technician"}), 401),
             ("PUT", json!({"status": "disabled"}), 401),

@@ -1,5 +1,6 @@
-//! No API key grows: every act on a key, by callers of different strength, against the rule computed here from plain sets. Whoever creates,
-//! changes, rotates or enables a key covers it before and after; a reduction is free.
+//! Nobody can give an API key more rights than they have: every operation on a key, by callers of different strength, is compared
+//! with the rule computed here from plain sets. A caller who creates, changes, rotates or enables a key must cover it before and
+//! after; reducing rights is always allowed.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use crate::harness::{Actor, Reply, Setup, Tenant, TestApp, example, with_app, wi
 
 const KEYS: &str = "/api/admin/api-keys";
 
-/// The rights of a key, so small that they can be compared one by one. `None` means all organizations, or all networks.
+/// The rights of a key, small enough to compare one by one. `None` means all organizations, or all networks.
 #[derive(Clone, Debug, PartialEq)]
 struct Rights {
     scopes: Vec<&'static str>,
@@ -27,7 +28,7 @@ fn within<T: Ord + Clone>(outer: Option<&Vec<T>>, inner: Option<&Vec<T>>) -> boo
     }
 }
 
-/// The blocks of addresses that the networks of this test are made of.
+/// The address blocks that make up the networks of this test.
 fn blocks(networks: Option<&Vec<&'static str>>) -> Option<Vec<u8>> {
     let of = |network: &&str| match *network {
         "127.0.0.0/8" => vec![0],
@@ -59,7 +60,7 @@ impl Rights {
         body
     }
 
-    /// What turns a key with these rights into one with the others.
+    /// The change that turns a key with these rights into one with the rights `after`.
     fn change_to(&self, after: &Self) -> Value {
         let mut change = json!({});
         if self.scopes != after.scopes {
@@ -81,7 +82,7 @@ impl Rights {
 struct Caller {
     name: &'static str,
     actor: Actor,
-    /// `None`: a session of an administrator, who covers every key of the tenant.
+    /// `None` is a session of an administrator, who covers every key of the tenant.
     rights: Option<Rights>,
 }
 
@@ -96,14 +97,14 @@ impl Caller {
 
     #[track_caller]
     fn check(&self, reply: &Reply, allowed: bool, act: &str) {
-        let told = format!("{} {act}: {}", self.name, reply.text);
+        let case = format!("{} {act}: {}", self.name, reply.text);
         if allowed {
-            assert!([200, 201].contains(&reply.status), "{told}");
+            assert!([200, 201].contains(&reply.status), "{case}");
             return;
         }
-        assert_eq!(reply.status, 403, "{told}");
+        assert_eq!(reply.status, 403, "{case}");
         let code = reply.problem(403);
-        assert!(["insufficient_scope", "insufficient_authority"].contains(&code), "{told}");
+        assert!(["insufficient_scope", "insufficient_authority"].contains(&code), "{case}");
         let named = [
             "required_scopes",
             "required_organization_ids",
@@ -111,12 +112,12 @@ impl Caller {
             "required_networks",
             "latest_expires_at",
         ];
-        assert!(named.iter().any(|member| !reply.body[*member].is_null()), "it does not say what is missing: {told}");
-        assert!(reply.text.find("\"key\":").is_none(), "{told}");
+        assert!(named.iter().any(|member| !reply.body[*member].is_null()), "it does not say what is missing: {case}");
+        assert!(reply.text.find("\"key\":").is_none(), "{case}");
     }
 }
 
-/// Makes keys for the callers to act on.
+/// Creates the keys that callers operate on.
 struct Bench<'a> {
     app: &'a TestApp,
     tenant: Tenant<'a>,
@@ -145,7 +146,7 @@ fn path(key: &Value) -> String {
     format!("{KEYS}/{}", key["id"].as_str().unwrap())
 }
 
-/// Keys that have less, the same, more, or something else than the caller in one dimension, and no more in the others.
+/// Keys that have less, the same, more, or different rights than the caller in one dimension, and no more in the others.
 fn related(own: &Rights, organizations: &[String]) -> Vec<(&'static str, Vec<Rights>)> {
     let base = Rights { scopes: vec!["tickets:read"], organizations: None, networks: Some(vec!["10.0.0.0/25"]), days: 10 };
     let scopes = [
@@ -177,32 +178,32 @@ fn related(own: &Rights, organizations: &[String]) -> Vec<(&'static str, Vec<Rig
     ]
 }
 
-/// Every act of a caller on a key with these rights.
+/// Every operation of a caller on a key with these rights.
 async fn act_on(bench: &Bench<'_>, caller: &Caller, dimension: &str, rights: &Rights) {
     let covers = caller.covers(rights);
-    let told = |act: &str| format!("{act}, {dimension} {rights:?}");
+    let case = |act: &str| format!("{act}, {dimension} {rights:?}");
     let reply = caller.actor.post(KEYS).json(rights.body(&bench.name())).send().await;
-    caller.check(&reply, covers, &told("creates"));
+    caller.check(&reply, covers, &case("creates"));
 
     let key = bench.make(rights).await;
     let reply = caller.actor.post(&format!("{}/rotate", path(&key))).send().await;
-    caller.check(&reply, covers, &told("rotates"));
+    caller.check(&reply, covers, &case("rotates"));
     let reply = caller.actor.put(&path(&key)).json(json!({"name": bench.name()})).send().await;
-    caller.check(&reply, true, &told("renames"));
+    caller.check(&reply, true, &case("renames"));
     let reply = caller.actor.put(&path(&key)).json(json!({"enabled": false})).send().await;
-    caller.check(&reply, true, &told("disables"));
+    caller.check(&reply, true, &case("disables"));
     let reply = caller.actor.put(&path(&key)).json(json!({"enabled": true})).send().await;
-    caller.check(&reply, covers, &told("enables"));
+    caller.check(&reply, covers, &case("enables"));
     let reply = caller.actor.put(&path(&key)).json(json!({"expires_days": rights.days.max(2) - 1})).send().await;
-    caller.check(&reply, true, &told("shortens"));
+    caller.check(&reply, true, &case("shortens"));
     let reply = caller.actor.put(&path(&key)).json(json!({"expires_days": rights.days})).send().await;
-    caller.check(&reply, covers, &told("extends"));
+    caller.check(&reply, covers, &case("extends"));
     let reply = caller.actor.delete(&path(&key)).send().await;
-    caller.check(&reply, true, &told("revokes"));
+    caller.check(&reply, true, &case("revokes"));
 }
 
 #[tokio::test]
-async fn every_act_on_a_key_needs_what_the_key_has() {
+async fn changing_a_key_needs_its_rights() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("api_keys.max_live", 2000);
     with_setup(setup, async |app| {
         let tenant = app.tenant("acme").await;
@@ -243,9 +244,9 @@ async fn every_act_on_a_key_needs_what_the_key_has() {
     .await;
 }
 
-/// The scope to change keys is over the whole tenant, so that a key for some organizations does not have it.
+/// Changing keys is a tenant-wide scope, which a key restricted to organizations cannot have.
 #[tokio::test]
-async fn a_key_for_some_organizations_changes_no_key() {
+async fn a_restricted_key_changes_no_key() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let organization = tenant.organization("One").await;
@@ -288,7 +289,7 @@ async fn rotating_a_stronger_key_is_refused() {
 }
 
 #[tokio::test]
-async fn a_key_made_by_a_key_ends_no_later() {
+async fn a_created_key_never_outlives_its_creator() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let minter = json!({"name": "Minter", "scopes": ["api_keys:*"], "expires_days": 10});
@@ -346,7 +347,7 @@ async fn a_replaced_secret_changes_no_credentials() {
     .await;
 }
 
-/// It may still create a webhook, but a secret that an earlier request was answered with does not come again.
+/// The key may still create a webhook, but it does not get the stored secret of an earlier response.
 #[tokio::test]
 async fn a_replaced_secret_gets_no_kept_secret() {
     with_app(async |app| {

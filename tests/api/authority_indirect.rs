@@ -1,5 +1,6 @@
-//! Indirect ways obey the same rules as direct ones: whoever cannot read a record does not see it in an event or a run, and whoever cannot
-//! change it does not change it through a workflow. The matrices are made from the catalogues, so what is added later is in them.
+//! Indirect access obeys the same rules as direct access: a caller that cannot read a record does not see it in an event or a run,
+//! and a caller that cannot change it cannot change it through a workflow. The matrices are built from the catalogs, so they
+//! include everything that is added later.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// Types of steps or kinds of events, each with what it needs.
+/// Types of steps or kinds of events, each with the scopes that it needs.
 async fn needs(reader: &Actor, path: &str, list: &str) -> Vec<(String, Vec<String>)> {
     let catalog = reader.get(path).send().await.ok(200).clone();
     let entry = |entry: &Value| (entry["type"].as_str().unwrap().to_owned(), texts(&entry["required_scopes"]));
@@ -23,7 +24,7 @@ async fn needs(reader: &Actor, path: &str, list: &str) -> Vec<(String, Vec<Strin
     found
 }
 
-/// Every scope but one. Keys are named after what they lack, so each is made once.
+/// Keys with every scope but one. Each is named after its missing scope and created once.
 struct Keys<'a> {
     tenant: Tenant<'a>,
     all: Vec<String>,
@@ -53,7 +54,7 @@ fn refused_for(reply: &crate::harness::Reply, scope: &str, what: &str) {
 }
 
 #[tokio::test]
-async fn no_event_kind_is_read_without_the_scope_of_its_record() {
+async fn every_event_needs_the_scope_of_its_record() {
     with_app(async |app| {
         let mut keys = Keys::new(app.tenant("acme").await).await;
         let everything = keys.without("none").await;
@@ -81,7 +82,7 @@ async fn no_event_kind_is_read_without_the_scope_of_its_record() {
 }
 
 #[tokio::test]
-async fn a_feed_without_types_holds_what_the_caller_may_read_elsewhere() {
+async fn an_unfiltered_feed_has_only_readable_events() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let organization = tenant.organization("Acme").await;
@@ -98,14 +99,14 @@ async fn a_feed_without_types_holds_what_the_caller_may_read_elsewhere() {
         assert!(everything.contains("api_key.created") && everything.contains("organization.created"), "{everything:?}");
         let viewer = kinds(&tenant.user("viewer").await).await;
         assert!(viewer.contains("ticket.created") && !viewer.contains("api_key.created"), "{viewer:?}");
-        // A page that holds nothing for the reader still moves on.
+        // A page without readable events still advances.
         let page = alone.get("/api/events?limit=200").send().await.ok(200).clone();
         assert!(page["next_after"].as_u64().unwrap() > 0);
     })
     .await;
 }
 
-/// The text with every template about the inputs: those of an example may name what a definition of one step does not have.
+/// Replaces every template that refers to inputs: the inputs of an example do not exist in a definition of one step.
 fn with_known_names(text: &str) -> String {
     let mut parts = text.split("{{");
     let first = parts.next().unwrap_or_default().to_owned();
@@ -113,7 +114,7 @@ fn with_known_names(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_type_of_step_acts_for_an_author_who_lacks_its_scope() {
+async fn every_step_needs_a_scope_of_its_author() {
     with_app(async |app| {
         let mut keys = Keys::new(app.tenant("acme").await).await;
         let everything = keys.without("none").await;
@@ -135,7 +136,7 @@ async fn no_type_of_step_acts_for_an_author_who_lacks_its_scope() {
     .await;
 }
 
-/// A workflow that makes a ticket, saved by somebody who may.
+/// Saves a workflow that creates a ticket, with the rights of the author.
 async fn ticketing(author: &Actor, organization: &str) -> Value {
     let with = json!({"subject": "made", "organization_id": organization});
     let definition = json!({"key": "t", "name": "T", "steps": [{"id": "make", "type": "ticket.create", "with": with}]});
@@ -143,7 +144,7 @@ async fn ticketing(author: &Actor, organization: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_run_acts_with_what_its_author_and_its_starter_may_both_do() {
+async fn a_run_has_the_common_rights_of_author_and_starter() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let organization = tenant.organization("Acme").await;
@@ -154,7 +155,7 @@ async fn a_run_acts_with_what_its_author_and_its_starter_may_both_do() {
         refused_for(&weak.post(PATH).json(start.clone()).send().await, "tickets:write", "a start");
         let dry = weak.post(PATH).json(json!({"workflow_key": "t", "inputs": {}, "dry_run": true})).send().await.ok(200).clone();
         assert_eq!(dry["steps"][0]["error"]["code"], "insufficient_scope", "{dry}");
-        // The author's key is turned off: what it set up waits for somebody who may.
+        // The author's key is disabled: its workflow waits until a caller with the rights takes it over.
         let admin = tenant.admin().await;
         let path = format!("/api/admin/api-keys/{}", record["id"].as_str().unwrap());
         admin.put(&path).json(json!({"enabled": false})).send().await.ok(200);
@@ -182,14 +183,14 @@ async fn a_run_acts_with_what_its_author_and_its_starter_may_both_do() {
         let run = admin.post(PATH).json(start).send().await.ok(202).clone();
         let read = format!("{PATH}?run_id={}&wait_seconds=30", run["id"].as_str().unwrap());
         assert_eq!(admin.get(&read).send().await.ok(200)["status"], "succeeded");
-        // Anybody with the scope of workflows can stop it.
+        // Any key with the scope of workflows can disable it.
         weak.patch(&format!("{PATH}?id={}", taken["id"].as_str().unwrap())).json(json!({"enabled": false})).send().await.ok(200);
     })
     .await;
 }
 
 #[tokio::test]
-async fn what_went_through_a_run_is_hidden_from_those_who_could_not_read_it() {
+async fn run_data_is_hidden_without_the_right_to_read_it() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let organization = tenant.organization("Acme").await;
@@ -214,7 +215,7 @@ async fn what_went_through_a_run_is_hidden_from_those_who_could_not_read_it() {
 }
 
 #[tokio::test]
-async fn a_search_step_finds_what_its_author_may_read() {
+async fn a_search_step_has_the_rights_of_its_author() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let organization = tenant.organization("Acme").await;
@@ -237,7 +238,7 @@ async fn a_search_step_finds_what_its_author_may_read() {
 }
 
 #[tokio::test]
-async fn an_endpoint_gets_what_its_owner_may_read_at_each_attempt() {
+async fn deliveries_check_the_owner_at_each_attempt() {
     with_app(async |app| {
         let tenant = app.evaluation_tenant("acme").await;
         let organization = tenant.organization("Acme").await;
@@ -252,13 +253,13 @@ async fn an_endpoint_gets_what_its_owner_may_read_at_each_attempt() {
         };
         tenant.key(&["tickets:write"]).await;
         ticket("first").await;
-        // The key that was made before the ticket is not sent, so the ticket comes first.
+        // The event of the key created before the ticket is not sent, so the ticket is first.
         let mut received = receiver.next().await.json();
         while received["type"] == "webhook.created" {
             received = receiver.next().await.json();
         }
         assert_eq!(received["type"], "ticket.created");
-        // What waits is judged again when its turn comes.
+        // A waiting delivery is checked again before it is sent.
         endpoint.ask("pause").await.ok(200);
         ticket("second").await;
         let path = format!("/api/admin/api-keys/{}", record["id"].as_str().unwrap());
@@ -270,7 +271,7 @@ async fn an_endpoint_gets_what_its_owner_may_read_at_each_attempt() {
             skipped.iter().all(|delivery| delivery["skipped_reason"] == "not_readable" && delivery["type"] == "ticket.created")
         );
         assert_eq!(endpoint.read().await["health"]["state"], "healthy");
-        // Whoever changes where events go gets no more than they may read themselves.
+        // A caller who changes the target gets only the events that this caller may read.
         let weak = tenant.key(&["webhooks:*"]).await;
         weak.put(&endpoint.path).json(json!({"url": format!("{}/other", receiver.url())})).send().await.ok(200);
         all.put(&path).json(json!({"scopes": ["webhooks:*", "tickets:read"]})).send().await.ok(200);
@@ -288,7 +289,7 @@ async fn an_endpoint_gets_what_its_owner_may_read_at_each_attempt() {
 }
 
 #[tokio::test]
-async fn events_are_sent_again_only_by_those_who_may_read_them() {
+async fn redelivery_needs_the_right_to_read_the_event() {
     with_app(async |app| {
         let tenant = app.evaluation_tenant("acme").await;
         let organization = tenant.organization("Acme").await;

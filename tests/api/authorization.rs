@@ -1,5 +1,5 @@
-//! Every operation of the published document against every wrong credential. There is no list of exceptions: what the document
-//! declares as public answers, everything else refuses.
+//! Every operation of the published document against every invalid credential. There are no exceptions: operations that the
+//! document declares as public answer, all others refuse.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ struct Operation {
 }
 
 impl Operation {
-    /// The scopes of which one is enough, where it needs one.
+    /// The accepted scopes, of which one is sufficient. `None` if the operation needs no scope.
     fn scopes(&self) -> Option<Vec<&str>> {
         let need = self.need.as_deref()?;
         let several = need.strip_prefix("any_scope:").map(|names| names.split(',').collect());
@@ -23,10 +23,10 @@ impl Operation {
     }
 }
 
-/// What comes behind the kind in an id that no record has.
+/// The suffix of an id that no record has.
 pub const NO_RECORD: &str = "_01k9z7w3v5e8g9m2n4p6r8t0x1";
 
-/// A valid id of each kind that a path can name, none of which exists.
+/// Fills a path with valid ids that do not exist.
 pub fn fill(path: &str) -> String {
     let prefix = match path {
         path if path.contains("/api-keys/") => "key",
@@ -50,7 +50,7 @@ pub fn fill(path: &str) -> String {
     named.iter().fold(path, |path, (name, prefix)| path.replace(name, &format!("{prefix}{NO_RECORD}")))
 }
 
-/// The operations of the public document and of the one for agents and imports.
+/// The operations of the public document and of the document for agents and imports.
 async fn operations(actor: &Actor) -> Vec<Operation> {
     let public = actor.get("/api/openapi.json").send().await.ok(200).clone();
     let internal = actor.get("/internal/openapi.json").send().await.ok(200).clone();
@@ -78,7 +78,7 @@ async fn call(actor: &Actor, operation: &Operation) -> Reply {
     if operation.has_body { call.json(json!({})).send().await } else { call.send().await }
 }
 
-/// What the operation must answer to this credential.
+/// Expects the same status and code from every operation.
 async fn expect_all(app: &TestApp, actor: &Actor, status: u16, code: &str) {
     for operation in operations(&app.anonymous()).await {
         let reply = call(actor, &operation).await;
@@ -91,7 +91,7 @@ async fn expect_all(app: &TestApp, actor: &Actor, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn without_a_credential_every_operation_but_the_public_ones_refuses() {
+async fn every_private_operation_needs_a_credential() {
     with_app(async |app| {
         expect_all(app, &app.anonymous(), 401, "missing_credentials").await;
     })
@@ -99,7 +99,7 @@ async fn without_a_credential_every_operation_but_the_public_ones_refuses() {
 }
 
 #[tokio::test]
-async fn with_a_credential_that_is_none_every_operation_refuses() {
+async fn invalid_credentials_are_refused_everywhere() {
     with_app(async |app| {
         for (name, value) in [
             ("authorization", "Bearer tck_live_0000000000000000000000000000000000000000000000000"),
@@ -119,7 +119,7 @@ async fn with_a_credential_that_is_none_every_operation_refuses() {
 }
 
 #[tokio::test]
-async fn with_a_revoked_disabled_or_expired_key_every_operation_refuses() {
+async fn unusable_keys_are_refused_everywhere() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;
@@ -138,7 +138,7 @@ async fn with_a_revoked_disabled_or_expired_key_every_operation_refuses() {
 }
 
 #[tokio::test]
-async fn in_a_suspended_tenant_every_operation_refuses_until_it_is_resumed() {
+async fn suspended_tenants_are_refused_everywhere() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (key, session) = (acme.key(&["*"]).await, acme.admin().await);
@@ -152,7 +152,7 @@ async fn in_a_suspended_tenant_every_operation_refuses_until_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
+async fn every_operation_needs_exactly_its_scope() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("api_keys.max_live", 1000);
     with_setup(setup, async |app| {
         let acme = app.tenant("acme").await;
@@ -182,7 +182,7 @@ async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
             for scope in &scopes {
                 let (holding, _) = acme.new_key(&format!("only {number} {scope}"), &[scope]).await;
                 let allowed = call(&holding, &operation).await;
-                // An identity provider can sign anyone in, so it needs all rights of an administrator, too.
+                // An identity provider can sign anyone in, so it also needs all rights of an administrator.
                 if operation.path.starts_with("/api/admin/identity-providers") && allowed.status == 403 {
                     let lacking = allowed.body["required_scopes"].as_array().unwrap();
                     assert!(!lacking.is_empty() && !lacking.contains(&json!(scope)), "{label}: {}", allowed.text);
@@ -196,7 +196,7 @@ async fn a_key_without_the_scope_is_refused_and_one_with_just_it_is_not() {
 }
 
 #[tokio::test]
-async fn roles_reach_what_they_may_and_nothing_else() {
+async fn roles_reach_only_their_operations() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         for (role, grants) in [
@@ -209,7 +209,7 @@ async fn roles_reach_what_they_may_and_nothing_else() {
                 let label = format!("{role} {} {}", operation.method, operation.path);
                 let reply = match operation.need.as_deref() {
                     None => continue,
-                    // Signing out ends the actor.
+                    // Signing out would end the session of the actor.
                     Some(_) if operation.path.ends_with("/logout") => continue,
                     Some(_) => call(&actor, &operation).await,
                 };
@@ -269,7 +269,7 @@ async fn another_tenant_s_record_is_not_found() {
 }
 
 #[tokio::test]
-async fn what_the_admin_socket_serves_is_nowhere_else() {
+async fn admin_operations_are_on_the_socket_only() {
     with_app(async |app| {
         let operator = app.operator().await;
         let document = tenantd::app::internal_document(&tenantd_base::config::load(None, [], &[]).unwrap()).unwrap();
@@ -282,7 +282,7 @@ async fn what_the_admin_socket_serves_is_nowhere_else() {
 }
 
 #[tokio::test]
-async fn the_access_log_says_who_asked_and_who_was_refused() {
+async fn the_access_log_names_callers_and_refusals() {
     let log = Log::listen();
     with_app(async |app| {
         let acme = app.tenant("acme").await;
@@ -293,14 +293,14 @@ async fn the_access_log_says_who_asked_and_who_was_refused() {
         assert_eq!(admin.post("/api/auth/logout").send().await.status, 204);
         assert_eq!(app.anonymous().get("/api/events").send().await.problem(401), "missing_credentials");
         let requests = log.lines("request");
-        let told = |operation: &str| -> Vec<(Value, Value, Value)> {
+        let logged = |operation: &str| -> Vec<(Value, Value, Value)> {
             let lines = requests.iter().filter(|line| line["operation"] == operation);
             lines.map(|line| (line["caller"].clone(), line["tenant"].clone(), line["status"].clone())).collect()
         };
         let refused = (record["id"].clone(), json!(acme.id), json!(403));
-        assert_eq!(told("read_events"), [refused, (json!(""), json!(""), json!(401))]);
-        assert_eq!(told("logout"), [(me, json!(acme.id), json!(204))]);
-        assert_eq!(told("create_tenant")[0].0, "local_operator");
+        assert_eq!(logged("read_events"), [refused, (json!(""), json!(""), json!(401))]);
+        assert_eq!(logged("logout"), [(me, json!(acme.id), json!(204))]);
+        assert_eq!(logged("create_tenant")[0].0, "local_operator");
         assert!(!log.text().contains(record["key"].as_str().unwrap()), "the key itself is in no line");
     })
     .await;

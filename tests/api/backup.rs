@@ -1,4 +1,4 @@
-//! What is set for backups: the chain of scopes, what is refused, dry runs that say what happens, and who may change what.
+//! Backup configuration: inheritance between scopes, validation, dry runs, and access.
 
 use serde_json::{Value, json};
 
@@ -18,18 +18,18 @@ pub fn device(id: &str, organization: &str, class: &str) -> Value {
     json!({"kind": "device", "external_id": id, "name": id, "class": class, "organization_external_id": organization})
 }
 
-/// A job of a device that ended at a time.
+/// A job of a device that ended at this time.
 pub fn job(id: &str, device: &str, status: &str, at: &str) -> Value {
     json!({"kind": "backup_job", "external_id": id, "device": device, "started_at": at, "ended_at": at, "status": status,
         "bytes": 1000})
 }
 
-/// The ids that were given to lines, in order.
+/// The ids that were assigned to the lines, in order.
 pub fn ids(answers: &[Value]) -> Vec<String> {
     answers.iter().filter_map(|answer| answer["id"].as_str()).map(str::to_owned).collect()
 }
 
-/// A key that may do everything with backups, and the ids of two organizations with a server and a workstation each.
+/// A key with all backup scopes, and the ids of two organizations with one server and one workstation each.
 pub async fn estate(tenant: &Tenant<'_>) -> (Actor, Vec<String>) {
     let key = tenant.key(&["ingest:write", "backup:*", "events:read", "tickets:read"]).await;
     let lines = [
@@ -45,7 +45,7 @@ pub async fn estate(tenant: &Tenant<'_>) -> (Actor, Vec<String>) {
     (key, made)
 }
 
-/// Reads a record until it is so.
+/// Reads a record until the condition is true.
 pub async fn until(actor: &Actor, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..3_000 {
         let found = actor.get(path).send().await.ok(200).clone();
@@ -67,7 +67,7 @@ pub async fn set(actor: &Actor, scope: &str, body: Value) -> Value {
 }
 
 #[tokio::test]
-async fn each_field_comes_from_the_nearest_scope_that_sets_it() {
+async fn each_field_comes_from_the_nearest_scope() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, ids) = estate(&tenant).await;
@@ -97,17 +97,17 @@ async fn each_field_comes_from_the_nearest_scope_that_sets_it() {
             );
             assert_eq!(found["own"].as_object().unwrap().len() + found["inherited_from"].as_object().unwrap().len(), 9, "{found}");
         }
-        let told = events(&key, "backup.config.updated").await;
-        assert_eq!(told.len(), 3);
-        let changes = &told[0]["data"]["changes"];
+        let sent = events(&key, "backup.config.updated").await;
+        assert_eq!(sent.len(), 3);
+        let changes = &sent[0]["data"]["changes"];
         assert_eq!(changes["enabled"], json!({"from": null, "to": false}));
-        assert_eq!(told[1]["resource"]["id"], acme.as_str());
+        assert_eq!(sent[1]["resource"]["id"], acme.as_str());
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_change_goes_by_its_version_and_one_that_changes_nothing_tells_nothing() {
+async fn changes_need_the_version_and_no_ops_have_no_event() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["backup:*", "events:read"]).await;
@@ -126,7 +126,7 @@ async fn a_change_goes_by_its_version_and_one_that_changes_nothing_tells_nothing
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_is_told_at_once() {
+async fn all_errors_are_reported_at_once() {
     with_app(async |app| {
         let key = app.tenant("acme").await.key(&["backup:*"]).await;
         let path = format!("{CONFIG}?scope=tenant");
@@ -166,7 +166,7 @@ async fn all_that_is_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_retention_that_a_scope_below_has_locked_for_longer_is_refused() {
+async fn a_retention_below_a_longer_lock_is_refused() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, ids) = estate(&tenant).await;
@@ -187,7 +187,7 @@ async fn a_retention_that_a_scope_below_has_locked_for_longer_is_refused() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_happens_and_changes_nothing() {
+async fn a_dry_run_reports_and_changes_nothing() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, _) = estate(&tenant).await;
@@ -216,9 +216,9 @@ async fn a_dry_run_says_what_happens_and_changes_nothing() {
 
         set(&key, "tenant", body).await;
         until(&key, REPORT, |report| report["summary"]["rpo"]["breached"] == impact["newly_breaching"]).await;
-        let told = events(&key, "backup.rpo_breached").await;
+        let sent = events(&key, "backup.rpo_breached").await;
         let mut breached: Vec<&str> =
-            told.iter().map(|event| event["data"]["backup_posture"]["device"]["id"].as_str().unwrap()).collect();
+            sent.iter().map(|event| event["data"]["backup_posture"]["device"]["id"].as_str().unwrap()).collect();
         breached.sort_unstable();
         let mut planned: Vec<&str> =
             impact["newly_breaching_device_ids"].as_array().unwrap().iter().map(|id| id.as_str().unwrap()).collect();
@@ -232,7 +232,7 @@ async fn a_dry_run_says_what_happens_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn restore_points_that_a_shorter_retention_would_not_keep_are_counted() {
+async fn a_shorter_retention_counts_lost_restore_points() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, ids) = estate(&tenant).await;
@@ -259,7 +259,7 @@ async fn restricted(app: &TestApp, admin: &Actor, organization: &str) -> Actor {
 }
 
 #[tokio::test]
-async fn a_restricted_key_sees_and_sets_only_what_its_organizations_have() {
+async fn a_restricted_key_is_limited_to_its_organizations() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, ids) = estate(&tenant).await;

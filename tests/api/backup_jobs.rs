@@ -1,5 +1,5 @@
-//! Backup jobs that come in by the ingest, and what time does with their absence. The clock is moved, the server is stopped in between, and
-//! each event comes once.
+//! Imported backup jobs, and the effects of missing ones over time. The test moves the clock and restarts the server; each event is
+//! sent once.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn kinds(events: &[Value]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_job_is_taken_up_with_its_device_in_one_stream_and_told_once() {
+async fn a_job_is_imported_with_its_device_and_reported_once() {
     with_app(async |app| {
         let key = app.tenant("acme").await.key(&["ingest:write", "backup:read", "events:read"]).await;
         let mut running = job("1", "srv", "running", "2025-12-31T20:00:00Z");
@@ -33,12 +33,12 @@ async fn a_job_is_taken_up_with_its_device_in_one_stream_and_told_once() {
             [ingest(&key, &[done.clone()]).await[0]["status"].clone(), ingest(&key, &[done.clone()]).await[0]["status"].clone()]
                 .into();
         assert_eq!(statuses, [json!("updated"), json!("unchanged")]);
-        let told = events(&key, "backup.job.*").await;
-        assert_eq!(kinds(&told), ["backup.job.succeeded"]);
-        let shown = &told[0]["data"]["backup_job"];
+        let reported = events(&key, "backup.job.*").await;
+        assert_eq!(kinds(&reported), ["backup.job.succeeded"]);
+        let shown = &reported[0]["data"]["backup_job"];
         assert_eq!((&shown["duration_seconds"], &shown["bytes"], &shown["status"]), (&json!(600), &json!(1000), &json!("success")));
         assert_eq!((&shown["device"]["name"], &shown["organization"]["name"]), (&json!("srv"), &json!("The acme company")));
-        assert_eq!(told[0]["resource"]["id"], ids(&made)[2].as_str());
+        assert_eq!(reported[0]["resource"]["id"], ids(&made)[2].as_str());
         let mut tested = done.clone();
         tested["verified"] = json!(true);
         assert_eq!(ingest(&key, &[tested.clone()]).await[0]["status"], "updated");
@@ -54,7 +54,7 @@ async fn a_job_is_taken_up_with_its_device_in_one_stream_and_told_once() {
 }
 
 #[tokio::test]
-async fn a_job_that_cannot_be_is_refused_with_its_place_and_stops_no_other() {
+async fn an_invalid_job_is_refused_with_its_position() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, _) = estate(&tenant).await;
@@ -92,7 +92,7 @@ async fn a_job_that_cannot_be_is_refused_with_its_place_and_stops_no_other() {
 }
 
 #[tokio::test]
-async fn a_device_that_falls_silent_is_missed_breaches_and_recovers_once_each_over_restarts() {
+async fn missed_breached_and_recovered_are_reported_once() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
@@ -110,7 +110,7 @@ async fn a_device_that_falls_silent_is_missed_breaches_and_recovers_once_each_ov
         record["key"].as_str().unwrap().to_owned()
     };
     let (directory, now) = app.stop().await;
-    // The objective is over while the server is down.
+    // The objective is exceeded while the server is stopped.
     let app = TestApp::start(directory, &setup, now + Duration::from_hours(2)).await;
     let key = app.anonymous().bearer(&secret);
     until(&key, REPORT, |report| report["summary"]["rpo"]["breached"] == 1).await;
@@ -126,16 +126,16 @@ async fn a_device_that_falls_silent_is_missed_breaches_and_recovers_once_each_ov
     until(&key, REPORT, |report| report["data"][0]["caps"].to_string().contains("server_rpo_breached_twice")).await;
     let at = app.now().to_string();
     ingest(&key, &[job("2", "srv", "success", &at)]).await;
-    let told = events(&key, ALARMS).await;
-    assert_eq!(kinds(&told), ["backup.job.missed", "backup.rpo_breached", "backup.rpo_recovered"]);
-    assert_eq!(told[1]["actor"], json!({"kind": "system", "id": "system", "name": "Backup timers"}));
+    let reported = events(&key, ALARMS).await;
+    assert_eq!(kinds(&reported), ["backup.job.missed", "backup.rpo_breached", "backup.rpo_recovered"]);
+    assert_eq!(reported[1]["actor"], json!({"kind": "system", "id": "system", "name": "Backup timers"}));
     let row = key.get(REPORT).send().await.ok(200)["data"][0].clone();
     assert_eq!((&row["rpo"]["ok"], &row["issues"]), (&json!(1), &json!([])));
     drop(app.stop().await);
 }
 
 #[tokio::test]
-async fn tickets_are_opened_for_what_is_wanted_and_never_twice() {
+async fn tickets_open_once_for_selected_alarms() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, made) = estate(&tenant).await;
@@ -167,13 +167,13 @@ async fn tickets_are_opened_for_what_is_wanted_and_never_twice() {
         assert!(issue["ticket"].as_str().unwrap().starts_with("tkt_"), "{issue}");
         app.advance(Duration::from_hours(20));
         ingest(&key, &[job("late", "b-ws", "success", "2026-01-02T00:00:00Z")]).await;
-        assert_eq!(tickets().await.len(), 5, "what goes on is not told again");
+        assert_eq!(tickets().await.len(), 5, "an ongoing problem is not reported again");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_device_that_moves_or_goes_takes_its_share_along() {
+async fn moved_and_removed_devices_update_the_reports() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, made) = estate(&tenant).await;

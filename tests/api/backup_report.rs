@@ -1,4 +1,4 @@
-//! The report on customers: order, filters, pages, what explains a score, streams, evidence that can be checked, and steps of workflows.
+//! The report on customers: sorting, filters, pages, score explanations, streams, signed evidence, and workflow steps.
 
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::{
     inventory::ingest,
 };
 
-/// One customer that is well, one with a server that was never backed up, one without devices.
+/// One healthy customer, one with a server that was never backed up, one without devices.
 async fn customers(tenant: &Tenant<'_>) -> (Actor, Vec<String>) {
     let (key, mut made) = estate(tenant).await;
     let targets = json!([
@@ -35,18 +35,19 @@ fn names(report: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_worst_come_first_and_each_score_is_explained() {
+async fn the_worst_devices_come_first_with_reasons() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, made) = customers(&tenant).await;
         let report = key.get(&format!("{REPORT}?explain=true")).send().await.ok(200).clone();
         assert_eq!(names(&report), ["beta", "acme", "=empty"]);
         let [beta, acme, empty] = [0, 1, 2].map(|place| report["data"][place].clone());
-        // Both devices have restore points of today, on two targets of which one is offsite and cannot be changed.
+        // Both devices have restore points of today, on two targets of which one is offsite and immutable.
         let parts = json!({"coverage": 25, "recency": 30, "success": 15, "verification": 20, "resilience": 10});
         assert_eq!((&acme["score"], &acme["score_parts"], &acme["state"]), (&json!(100), &parts, &json!("healthy")));
         assert_eq!(acme["rule_321"], json!({"copies": 3, "media": 3, "offsite": true, "immutable": true, "compliant": true}));
-        // Half are protected; a server without restore points weighs three of four; one of two jobs failed; nobody has tried a restore.
+        // Half of the devices are protected, a server without restore points has a weight of three of four, one of two jobs failed,
+        // and no restore was tested.
         let parts = json!({"coverage": 12, "recency": 7, "success": 7, "verification": 0, "resilience": 2});
         assert_eq!((&beta["score"], &beta["score_parts"], &beta["state"]), (&json!(28), &parts, &json!("critical")));
         let caps: Vec<&str> = beta["caps"].as_array().unwrap().iter().map(|cap| cap["code"].as_str().unwrap()).collect();
@@ -81,7 +82,7 @@ async fn the_worst_come_first_and_each_score_is_explained() {
             let mut found: Vec<&str> = found.iter().map(String::as_str).collect();
             let mut wanted = wanted;
             if query == "sort=last_success_at" {
-                // Two have the same time, and their ids decide.
+                // Two entries have the same time and are sorted by id.
                 found.sort_unstable();
                 wanted.sort_unstable();
             }
@@ -99,7 +100,7 @@ async fn the_worst_come_first_and_each_score_is_explained() {
 }
 
 #[tokio::test]
-async fn pages_go_on_where_the_one_before_ended() {
+async fn pages_continue_without_gaps() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, _) = customers(&tenant).await;
@@ -125,7 +126,7 @@ async fn pages_go_on_where_the_one_before_ended() {
 }
 
 #[tokio::test]
-async fn streams_have_all_rows_and_no_formulas() {
+async fn streams_have_every_row_and_no_formula() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, _) = customers(&tenant).await;
@@ -154,7 +155,7 @@ async fn streams_have_all_rows_and_no_formulas() {
 }
 
 #[tokio::test]
-async fn evidence_is_signed_by_the_published_key_and_a_changed_byte_is_found() {
+async fn evidence_is_signed_by_the_published_key() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, made) = customers(&tenant).await;
@@ -186,7 +187,7 @@ async fn evidence_is_signed_by_the_published_key_and_a_changed_byte_is_found() {
             changed[place] ^= 1;
             assert!(public.verify(&changed, &signature).is_err(), "byte {place}");
         }
-        // A server without any success is not within its objective, and a lock counts only where something was written.
+        // A server without a successful job does not meet its objective. A lock counts only if data was written.
         let theirs = key.get(&format!("{REPORT}?view=evidence&organization_id={}", made[1])).send().await.ok(200).clone();
         let row = &theirs["evidence"]["statement"]["organizations"][0];
         let facts = ["devices_within_rpo", "devices_breaching_rpo", "devices_never_backed_up", "immutable_days"];
@@ -218,7 +219,7 @@ async fn workflows_set_and_report_backups() {
         admin.post(TRIGGER).json(json!({"action": "create", "definition": definition})).send().await.ok(201);
         let trial = json!({"workflow_key": "posture", "inputs": {"organization": made[1]}, "dry_run": true});
         let planned = admin.post(TRIGGER).json(trial).send().await;
-        assert!(planned.text.contains("would change what is set"), "{}", planned.text);
+        assert!(planned.text.contains("would change the backup configuration"), "{}", planned.text);
         let config = format!("/api/backup/config?scope={}", made[1]);
         assert_eq!(key.get(&config).send().await.ok(200)["version"], 0, "a trial changes nothing");
         let start = json!({"workflow_key": "posture", "inputs": {"organization": made[1]}});

@@ -1,5 +1,5 @@
-//! Tickets for trouble with backups: for what goes on when they are switched on, resolved when it is over, and never against the will of
-//! somebody who has taken them up.
+//! Tickets for backup problems: opened for existing problems when the option is enabled, resolved after recovery, and left alone
+//! once somebody has changed them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn tickets(actor: &Actor) -> Vec<Value> {
     actor.get(TICKETS).send().await.ok(200)["data"].as_array().unwrap().clone()
 }
 
-fn told(tickets: &[Value]) -> Vec<(&str, &str)> {
+fn summary(tickets: &[Value]) -> Vec<(&str, &str)> {
     tickets.iter().map(|ticket| (ticket["subject"].as_str().unwrap(), ticket["status"].as_str().unwrap())).collect()
 }
 
@@ -26,7 +26,7 @@ fn wanted(alarms: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn alarms_that_are_switched_on_open_tickets_for_what_is_wrong_already() {
+async fn enabling_alarms_opens_tickets_for_existing_problems() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, made) = estate(&tenant).await;
@@ -37,7 +37,7 @@ async fn alarms_that_are_switched_on_open_tickets_for_what_is_wrong_already() {
         set(&key, &made[0], wanted(&["failed", "missed", "rpo_breach"])).await;
         let count = |page: &Value| page["data"].as_array().unwrap().len();
         let page = until(&key, TICKETS, |page| count(page) >= 5).await;
-        let mut subjects: Vec<&str> = told(page["data"].as_array().unwrap()).into_iter().map(|(subject, _)| subject).collect();
+        let mut subjects: Vec<&str> = summary(page["data"].as_array().unwrap()).into_iter().map(|(subject, _)| subject).collect();
         subjects.sort_unstable();
         assert_eq!(
             subjects,
@@ -49,7 +49,7 @@ async fn alarms_that_are_switched_on_open_tickets_for_what_is_wrong_already() {
                 "a-ws breaches its recovery point objective",
             ]
         );
-        // The same again, by another change and by time, opens no more and adds nothing.
+        // Repeated changes and the passing of time open no further ticket and add nothing.
         set(&key, &made[0], json!({"notifications": {"ticket_on": ["failed", "missed", "rpo_breach"], "ticket_priority": "low"}}))
             .await;
         app.advance(Duration::from_hours(48));
@@ -65,7 +65,7 @@ async fn alarms_that_are_switched_on_open_tickets_for_what_is_wrong_already() {
 }
 
 #[tokio::test]
-async fn recovery_resolves_the_ticket_that_it_is_about() {
+async fn recovery_resolves_the_ticket_of_the_device() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, made) = estate(&tenant).await;
@@ -75,7 +75,7 @@ async fn recovery_resolves_the_ticket_that_it_is_about() {
         until(&key, TICKETS, |page| page["data"].as_array().unwrap().len() == 3).await;
         ingest(&key, &[job("2", "a-srv", "success", "2026-01-03T23:00:00Z")]).await;
         let found = tickets(&key).await;
-        let mut states = told(&found);
+        let mut states = summary(&found);
         states.sort_unstable();
         assert_eq!(
             states,
@@ -92,7 +92,7 @@ async fn recovery_resolves_the_ticket_that_it_is_about() {
         assert_eq!(events(&key, "backup.rpo_recovered").await.len(), 1);
         ingest(&key, &[job("3", "a-srv", "success", "2026-01-03T23:30:00Z")]).await;
         assert_eq!(events(&key, "ticket.resolved").await.len(), 2, "each recovery is reported once");
-        // The next breach is a matter of its own.
+        // The next breach is a separate problem.
         app.advance(Duration::from_hours(30));
         until(&key, TICKETS, |page| page["data"].as_array().unwrap().len() == 4).await;
     })
@@ -100,7 +100,7 @@ async fn recovery_resolves_the_ticket_that_it_is_about() {
 }
 
 #[tokio::test]
-async fn a_ticket_that_somebody_has_taken_up_is_theirs() {
+async fn an_assigned_ticket_is_left_alone() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let admin = tenant.admin().await;
@@ -129,7 +129,7 @@ async fn a_ticket_that_somebody_has_taken_up_is_theirs() {
         let closed = change(2, done).await;
         ingest(&key, &["one", "two", "three", "four"].map(|name| job("2", name, "success", "2025-12-31T21:00:00Z"))).await;
         let found = tickets(&key).await;
-        let states: Vec<&str> = told(&found).into_iter().map(|(_, status)| status).collect();
+        let states: Vec<&str> = summary(&found).into_iter().map(|(_, status)| status).collect();
         assert_eq!(states, ["resolved", "in_progress", "resolved", "new"]);
         assert_eq!(found[2], closed, "what is finished is left as it is");
         let path = format!("/api/psa/tickets/{}/comments", open[1]["id"].as_str().unwrap());
@@ -144,7 +144,7 @@ async fn a_ticket_that_somebody_has_taken_up_is_theirs() {
 }
 
 #[tokio::test]
-async fn a_device_that_is_no_longer_backed_up_leaves_its_ticket_to_people() {
+async fn a_retired_device_keeps_its_ticket_open() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (key, made) = estate(&tenant).await;
@@ -153,7 +153,7 @@ async fn a_device_that_is_no_longer_backed_up_leaves_its_ticket_to_people() {
         until(&key, TICKETS, |page| page["data"].as_array().unwrap().len() == 2).await;
         ingest(&key, &[json!({"kind": "device", "external_id": "a-srv", "lifecycle": "retired"})]).await;
         until(&key, REPORT, |report| report["summary"]["devices"]["eligible"] == 3).await;
-        assert!(told(&tickets(&key).await).iter().all(|(_, status)| *status == "new"));
+        assert!(summary(&tickets(&key).await).iter().all(|(_, status)| *status == "new"));
         assert!(events(&key, "backup.rpo_recovered").await.is_empty());
     })
     .await;

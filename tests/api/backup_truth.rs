@@ -1,5 +1,5 @@
-//! One truth about protection. Whatever becomes of jobs, settings, devices and time, the asset inventory, the report on customers, the signed
-//! evidence and the analytics count the same devices: those that a naive model of the jobs counts.
+//! Consistent protection reports. After any sequence of jobs, settings, devices and time, the asset inventory, the report on
+//! customers, the signed evidence and the analytics count the same devices as a naive model of the jobs.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -30,7 +30,7 @@ struct Machine {
     last_success: Option<Timestamp>,
 }
 
-/// What reports must say, worked out from nothing but what was sent.
+/// The expected reports, computed only from the data that was sent.
 #[derive(Debug, Default)]
 struct Model {
     machines: BTreeMap<String, Machine>,
@@ -39,7 +39,7 @@ struct Model {
     enabled: BTreeMap<&'static str, bool>,
 }
 
-/// Devices in all, to be backed up, and protected.
+/// All devices, devices to back up, and protected devices.
 type Counts = (u64, u64, u64);
 
 impl Model {
@@ -130,7 +130,7 @@ impl World<'_> {
     async fn run_job(&mut self) {
         let Some(name) = self.some_machine() else { return };
         let status = self.pick(&["success", "success", "success", "warning", "failed", "cancelled"]);
-        // Jobs come in any order, and some long after the event.
+        // Jobs arrive in any order, some long after they ended.
         let ago = [0, 0, 1, 5, 24, 24 * 20, 24 * 35];
         let at = self.app.now() - Duration::from_hours(self.pick(&ago));
         self.sent += 1;
@@ -176,10 +176,10 @@ impl World<'_> {
         self.model.enabled.insert(organization, enabled);
     }
 
-    /// Waits until what happened is taken up, and compares all reports.
+    /// Waits until all changes are processed, and compares all reports.
     async fn compare(&self) {
         let (model, now) = (&self.model, self.app.now());
-        let told = |devices: &Value| -> Counts {
+        let counted = |devices: &Value| -> Counts {
             let of = |name: &str| devices[name].as_u64().unwrap();
             assert_eq!(of("unprotected"), of("eligible") - of("protected"), "{devices}");
             (of("total"), of("eligible"), of("protected"))
@@ -190,10 +190,10 @@ impl World<'_> {
         };
         let matches = |report: &Value| {
             let rows = report["data"].as_array().unwrap();
-            rows.len() == 3 && rows.iter().all(|row| told(&row["devices"]) == expected(&row["organization"]["id"]))
+            rows.len() == 3 && rows.iter().all(|row| counted(&row["devices"]) == expected(&row["organization"]["id"]))
         };
         let report = until(&self.key, REPORT, matches).await;
-        assert_eq!(told(&report["summary"]["devices"]), model.count(None, now));
+        assert_eq!(counted(&report["summary"]["devices"]), model.count(None, now));
         for row in report["data"].as_array().unwrap() {
             let rpo = |name: &str| row["rpo"][name].as_u64().unwrap();
             let all = rpo("ok") + rpo("at_risk") + rpo("breached") + rpo("pending");
@@ -249,11 +249,11 @@ impl World<'_> {
         }
     }
 
-    /// What is sampled each hour is what the others say.
+    /// The hourly sample equals the other reports.
     async fn compare_analytics(&self) {
         let path = "/api/analytics/tenant?range=24h&metrics=backup_coverage_percent,devices";
         for _ in 0..10 {
-            // A sample may come before what time has done to devices; the next hour has it.
+            // A sample may precede the effects of time on devices. The next hour includes them.
             self.app.advance(Duration::from_hours(1));
             self.compare().await;
             let (all, eligible, protected) = self.model.count(None, self.app.now());
@@ -271,7 +271,7 @@ impl World<'_> {
 }
 
 #[tokio::test]
-async fn all_reports_count_the_same_devices_whatever_happens() {
+async fn all_reports_count_the_same_devices() {
     for seed in 0..3 {
         with_app(async |app| {
             let tenant = app.tenant("acme").await;
@@ -297,7 +297,7 @@ async fn all_reports_count_the_same_devices_whatever_happens() {
 }
 
 #[tokio::test]
-async fn the_sample_data_says_the_same_in_every_report() {
+async fn reports_agree_on_the_sample_data() {
     with_app(async |app| {
         let sample = json!({"seed": 11, "organizations": 4, "devices": 60, "tickets": 20});
         let (_, visitor) = evaluate(app, json!({"name": "trial", "slug": "trial", "expires_days": 5, "sample": sample})).await;

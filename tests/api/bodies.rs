@@ -1,5 +1,5 @@
-//! Bodies of every operation. As the document shows them, they work. Spoilt at random, whatever comes, the answer is a success or a
-//! problem that is the sender's.
+//! Bodies of every operation. The documented examples work. Randomly damaged bodies get a success or a problem of the client, never
+//! a server error.
 
 use std::collections::BTreeMap;
 
@@ -20,18 +20,18 @@ use crate::{
     },
 };
 
-/// How often each operation's body is spoilt.
+/// The number of damaged bodies per operation.
 const TIMES: usize = 48;
 
 struct Operation {
     method: String,
     path: String,
     example: Value,
-    /// The members that its forms know.
+    /// The members that its schemas know.
     members: Vec<String>,
-    /// The examples that its forms come with; `example` can be put together from a form that has none.
+    /// The examples of its schemas. `example` can be built from a schema without one.
     examples: Vec<Value>,
-    /// The query that its examples need, if they need one.
+    /// The query that its examples need, if any.
     query: String,
     creates: bool,
 }
@@ -88,7 +88,7 @@ async fn operations(actor: &Actor) -> Vec<Operation> {
     found
 }
 
-/// A value that is seldom what a form expects, and sometimes just within or beyond its bounds.
+/// A value that rarely fits the schema, and is sometimes just within or beyond its bounds.
 fn wild() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         Just(String::new()),
@@ -118,18 +118,18 @@ fn wild() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What is done to a body.
+/// A mutation of a body.
 #[derive(Clone, Debug)]
 enum Harm {
-    /// Another value somewhere in it.
+    /// Another value at some place.
     Replace(Index, Value),
-    /// A member that the form knows gets any value.
+    /// A known member gets any value.
     Set(Index, Value),
     Remove(Index),
-    /// Its text ends early, or has a strange byte.
+    /// The text is truncated, or has an invalid byte.
     Cut(Index),
     Flip(Index, u8),
-    /// A member is given twice.
+    /// A member occurs twice.
     Twice(Index),
 }
 
@@ -144,7 +144,7 @@ fn harm() -> impl Strategy<Value = Harm> {
     ]
 }
 
-/// The places of all values within.
+/// The JSON pointers of all values.
 fn places(value: &Value, at: &str, found: &mut Vec<String>) {
     found.push(at.to_owned());
     match value {
@@ -193,8 +193,8 @@ fn spoil(operation: &Operation, harm: Harm) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn no_body_of_any_operation_is_more_than_the_server_can_take() {
-    // Whatever name comes to stand in a body, nobody outside is asked for it.
+async fn every_operation_survives_hostile_bodies() {
+    // The test resolves every name itself and contacts no external server.
     let dns = DnsServer::answering(&["127.0.0.1"]).await;
     let setup = Setup::default().with("rate_limits.enabled", false).with("egress.dns_servers", format!("[\"{}\"]", dns.address));
     with_setup(setup, async |app| {
@@ -213,10 +213,10 @@ async fn no_body_of_any_operation_is_more_than_the_server_can_take() {
                 let body = spoil(operation, harm.clone());
                 let call = actor.call(&operation.method, &operation.path).text("application/json", body.clone());
                 let reply = call.send().await;
-                let told = || format!("{} {} {:.300}", operation.method, operation.path, String::from_utf8_lossy(&body));
+                let case = || format!("{} {} {:.300}", operation.method, operation.path, String::from_utf8_lossy(&body));
                 let is_of_others = reply.status == 502 && reply.body["code"] == "provider_error";
-                assert!(reply.status < 500 || is_of_others, "{}: {}", told(), reply.text);
-                assert_ne!(reply.status, 403, "{}", told());
+                assert!(reply.status < 500 || is_of_others, "{}: {}", case(), reply.text);
+                assert_ne!(reply.status, 403, "{}", case());
                 if reply.status >= 400 {
                     reply.problem(reply.status);
                 } else {
@@ -224,14 +224,14 @@ async fn no_body_of_any_operation_is_more_than_the_server_can_take() {
                 }
             }
         }
-        // Harm that does none shows that bodies are read to their end and not refused for something else.
+        // Harmless mutations show that bodies are read completely and not refused for another reason.
         assert!(taken > operations.len(), "{taken}");
         assert_eq!(app.anonymous().get("/readyz").send().await.status, 200);
     })
     .await;
 }
 
-/// The names of records that exist, by what such names begin with: `tkt` of a ticket's id, `T` of its reference.
+/// The names of existing records by their prefix: `tkt` of a ticket's id, `T` of its reference.
 #[derive(Default)]
 struct Names(BTreeMap<String, String>);
 
@@ -265,8 +265,8 @@ impl Names {
 }
 
 #[tokio::test]
-async fn every_example_of_a_body_works() {
-    // Nobody outside is asked for the names in examples.
+async fn every_example_body_works() {
+    // The test resolves the names in examples itself and contacts no external server.
     let dns = DnsServer::start(|_, _| Answer::NoSuchName).await;
     let setup = Setup::default().with("rate_limits.enabled", false).with("egress.dns_servers", format!("[\"{}\"]", dns.address));
     with_setup(setup, async |app| {
@@ -277,10 +277,10 @@ async fn every_example_of_a_body_works() {
         let starter = json!({"action": "create", "starter": "offboard-user"});
         names.learn(admin.post("/api/psa/workflows/trigger").json(starter).send().await.ok(201));
         let mut operations = operations(&app.anonymous()).await;
-        // Records are deleted after everything that names them.
+        // Records are deleted after everything that refers to them.
         let deletes = |one: &Operation| one.method == "DELETE" && one.path.starts_with("/api/directory/");
         operations.sort_by_key(|operation| (!operation.creates, deletes(operation)));
-        // Staff have ids of the same kind, and are no contacts.
+        // Staff have ids of the same kind, but are not contacts.
         let (mut others, mut contacts) = (names, Names::default());
         let mut sent = 0;
         for operation in &operations {
@@ -289,7 +289,7 @@ async fn every_example_of_a_body_works() {
                 let target = names.in_target(format!("{}{}", operation.path, operation.query));
                 let body = names.in_body(example);
                 let reply = admin.call(&operation.method, &target).json(body.clone()).send().await;
-                // The example's domain is not proven, and its cloud does not answer to the order of VMs.
+                // The domain in the example is not verified, and its cloud does not support ordering VMs.
                 let waits = ["sso_provider_not_found", "in_use"].iter().any(|code| reply.body["code"] == *code);
                 assert!(reply.status < 400 || waits, "{} {target} {body}: {}", operation.method, reply.text);
                 names.learn(&reply.body);
@@ -301,7 +301,7 @@ async fn every_example_of_a_body_works() {
     .await;
 }
 
-/// A body that is wrong in so many places, or in such a long one, that telling all of it would be more than it is worth.
+/// Bodies with so many or such long errors that a problem cannot list them all.
 fn excesses() -> Vec<(&'static str, String)> {
     let members = |count: usize| (0..count).map(|number| format!("\"f{number}\":1")).collect::<Vec<_>>().join(",");
     let long = "\u{1}".repeat(20_000).replace('\u{1}', "\\u0001");
@@ -315,16 +315,16 @@ fn excesses() -> Vec<(&'static str, String)> {
 }
 
 #[tokio::test]
-async fn no_problem_lists_more_than_50_errors_or_has_more_than_16_kib() {
+async fn problems_are_bounded_in_errors_and_bytes() {
     with_setup(Setup::default().with("rate_limits.enabled", false), async |app| {
         let acme = app.tenant("acme").await;
         let (key, operator, anonymous) = (acme.key(&["*"]).await, app.operator().await, app.anonymous());
-        let bounded = |reply: &Reply, told: &str| {
+        let bounded = |reply: &Reply, case: &str| {
             if reply.status < 400 {
                 return;
             }
-            assert!(reply.text.len() <= 16 << 10, "{told}: {} bytes", reply.text.len());
-            assert!(reply.body["errors"].as_array().is_none_or(|errors| errors.len() <= 50), "{told}");
+            assert!(reply.text.len() <= 16 << 10, "{case}: {} bytes", reply.text.len());
+            assert!(reply.body["errors"].as_array().is_none_or(|errors| errors.len() <= 50), "{case}");
         };
         let mut cut = 0;
         for operation in operations(&anonymous).await {
@@ -339,7 +339,7 @@ async fn no_problem_lists_more_than_50_errors_or_has_more_than_16_kib() {
             }
         }
         assert!(cut > 40, "only {cut} problems had more errors than they list");
-        // As much as a caller can send, of an operation that anybody may call and of one that needs a key.
+        // The largest body a caller can send, to a public operation and to one that needs a key.
         let fields = |count: usize| format!("{{{}}}", (0..count).map(|n| format!("\"f{n}\":1")).collect::<Vec<_>>().join(","));
         let strange = anonymous.post("/api/auth/login").text("application/json", fields(1_600)).send().await;
         assert_eq!((strange.problem(422), &strange.body["more_errors"]), ("validation_failed", &json!(true)));

@@ -1,5 +1,5 @@
-//! Clocks of evaluation tenants: when one is advanced, what falls due in its tenant happens at once and nothing anywhere else; it
-//! survives a restart, is refused where it must be, and moves nothing that guards people.
+//! Clocks of evaluation tenants: advancing one triggers everything due in its tenant and nothing elsewhere. The offset survives a
+//! restart, is refused for other tenants, and does not affect security limits.
 
 use serde_json::{Value, json};
 
@@ -21,10 +21,10 @@ async fn advance(app: &TestApp, tenant: &str, seconds: u64) -> Value {
     app.local().post(&path).json(json!({"advance_seconds": seconds})).send().await.ok(200).clone()
 }
 
-/// A tenant in which five things wait for time to pass.
+/// A tenant with five things that wait for time to pass.
 struct Scene {
     key: Actor,
-    /// A key that ends after a day.
+    /// A key that expires after a day.
     short: Actor,
     ticket: String,
     waiting: String,
@@ -63,8 +63,8 @@ impl Scene {
         let scheduled = |runs: &Value| runs["data"].as_array().unwrap().iter().any(|run| run["workflow"]["key"] == "daily");
         until(&self.key, &format!("{PATH}?view=runs"), scheduled).await;
         assert_eq!(self.short.get(TICKETS).send().await.problem(401), "key_expired");
-        let told = |feed: &Value| feed["data"].as_array().unwrap().iter().any(|event| event["type"] == "api_key.expired");
-        until(&self.key, "/api/events?types=api_key.*,backup.*&limit=200", told).await;
+        let reported = |feed: &Value| feed["data"].as_array().unwrap().iter().any(|event| event["type"] == "api_key.expired");
+        until(&self.key, "/api/events?types=api_key.*,backup.*&limit=200", reported).await;
     }
 
     async fn nothing_has_come(&self) {
@@ -74,13 +74,13 @@ impl Scene {
         assert_eq!(self.key.get(&format!("{PATH}?view=runs")).send().await.ok(200)["data"].as_array().unwrap().len(), 1);
         self.short.get(TICKETS).send().await.ok(200);
         let kinds = "api_key.expired,api_key.expiring,ticket.sla_breached,backup.job.missed,backup.rpo_breached";
-        let told = self.key.get(&format!("/api/events?types={kinds}")).send().await.ok(200)["data"].clone();
-        // A key of one day is announced as soon as it is there.
-        assert!(told.as_array().unwrap().iter().all(|event| event["type"] == "api_key.expiring"), "{told}");
+        let reported = self.key.get(&format!("/api/events?types={kinds}")).send().await.ok(200)["data"].clone();
+        // A key that expires within a day is announced immediately.
+        assert!(reported.as_array().unwrap().iter().all(|event| event["type"] == "api_key.expiring"), "{reported}");
     }
 }
 
-/// A receiver that refuses what comes first, and an endpoint whose delivery waits for its next attempt.
+/// A receiver that refuses the first request, and an endpoint whose delivery waits for its next attempt.
 async fn refused_once(tenant: &Tenant<'_>) -> (Receiver, Endpoint) {
     let receiver = Receiver::start(|number, _| Script::status(if number == 0 { 500 } else { 200 })).await;
     let endpoint = Endpoint::new(tenant, &receiver.url(), json!({})).await;
@@ -91,7 +91,7 @@ async fn refused_once(tenant: &Tenant<'_>) -> (Receiver, Endpoint) {
 }
 
 #[tokio::test]
-async fn time_passes_in_one_tenant_and_stands_still_in_all_others() {
+async fn advancing_one_clock_leaves_other_tenants_alone() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let start = Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
@@ -130,7 +130,7 @@ async fn time_passes_in_one_tenant_and_stands_still_in_all_others() {
 }
 
 #[tokio::test]
-async fn only_an_evaluation_tenant_s_clock_is_advanced_within_bounds_and_by_the_operator() {
+async fn only_the_operator_advances_evaluation_clocks() {
     with_app(async |app| {
         let operator = app.operator().await;
         let (acme, trial) = (app.tenant("acme").await, app.evaluation_tenant("trial").await);
@@ -155,10 +155,10 @@ async fn only_an_evaluation_tenant_s_clock_is_advanced_within_bounds_and_by_the_
             assert_eq!(shown.ok(200)["clock"]["ahead_seconds"], year * 366 * DAY);
         }
         assert_eq!(ask(&operator, &trial.id, json!({"advance_seconds": 1})).await.problem(422), "limit_reached");
-        let told = operator.get("/api/events?types=tenant.clock_advanced").send().await.ok(200)["data"].clone();
-        assert_eq!(told.as_array().unwrap().len(), 10);
-        assert_eq!((&told[0]["resource"]["id"], &told[0]["actor"]["kind"]), (&json!(trial.id), &json!("user")));
-        assert_eq!(told[0]["data"]["tenant"]["clock"]["ahead_seconds"], 366 * DAY);
+        let reported = operator.get("/api/events?types=tenant.clock_advanced").send().await.ok(200)["data"].clone();
+        assert_eq!(reported.as_array().unwrap().len(), 10);
+        assert_eq!((&reported[0]["resource"]["id"], &reported[0]["actor"]["kind"]), (&json!(trial.id), &json!("user")));
+        assert_eq!(reported[0]["data"]["tenant"]["clock"]["ahead_seconds"], 366 * DAY);
         let audit = operator.get("/api/admin/audit?action=tenant.clock_advanced&include_total=true").send().await;
         assert_eq!(audit.ok(200)["page"]["total"], 10);
     })
@@ -166,7 +166,7 @@ async fn only_an_evaluation_tenant_s_clock_is_advanced_within_bounds_and_by_the_
 }
 
 #[tokio::test]
-async fn what_guards_people_and_requests_does_not_follow_a_tenant_s_clock() {
+async fn security_limits_ignore_the_tenant_clock() {
     with_app(async |app| {
         let trial = app.evaluation_tenant("trial").await;
         let (admin, (key, _)) = (trial.admin().await, trial.new_key("All", &["*"]).await);
@@ -196,9 +196,9 @@ async fn what_guards_people_and_requests_does_not_follow_a_tenant_s_clock() {
         let later = admin.get(&format!("{user}/sessions")).send().await.ok(200)["data"][0].clone();
         assert_eq!(later["created_at"], session["created_at"], "what has happened does not move");
         assert_eq!(admin.get(&user).send().await.ok(200)["last_login_at"], "2026-01-31T00:00:00.000Z");
-        let told = key.get("/api/events?types=user.*,auth.*&order=desc").send().await.ok(200)["data"].clone();
-        let times: Vec<&Value> = told.as_array().unwrap().iter().take(3).map(|event| &event["timestamp"]).collect();
-        assert_eq!(times, [&json!("2026-01-31T00:00:00.000Z"); 3], "{told}");
+        let reported = key.get("/api/events?types=user.*,auth.*&order=desc").send().await.ok(200)["data"].clone();
+        let times: Vec<&Value> = reported.as_array().unwrap().iter().take(3).map(|event| &event["timestamp"]).collect();
+        assert_eq!(times, [&json!("2026-01-31T00:00:00.000Z"); 3], "{reported}");
         let listed = key.get("/api/admin/api-keys?sort=created_at").send().await.ok(200)["data"].clone();
         assert_eq!(listed[0]["created_at"], "2026-01-01T00:00:00.000Z");
         let late = key.post("/api/admin/api-keys").json(json!({"name": "Late", "scopes": ["tickets:read"], "expires_days": 1}));

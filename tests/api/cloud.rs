@@ -1,4 +1,4 @@
-//! Cloud providers: created, tried, changed, deleted, and never shown with their credential.
+//! Cloud providers: created, verified, changed, deleted, and never shown with their credential.
 
 use serde_json::{Value, json};
 
@@ -27,13 +27,13 @@ pub fn path(provider: &Value) -> String {
     format!("{PROVIDERS}/{}", provider["id"].as_str().unwrap())
 }
 
-/// The kinds of the tenant's events about clouds, in their order.
+/// The kinds of the tenant's cloud events, in order.
 pub async fn events(actor: &Actor) -> Vec<String> {
     let feed = actor.get("/api/events?types=cloud.provider.*,vm.*&limit=200").send().await.ok(200).clone();
     feed["data"].as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Asks the clouds for news, and waits until they have told.
+/// Starts a sync of all providers and waits for its end.
 pub async fn refresh(actor: &Actor) -> Value {
     let asked = actor.get("/api/cloud/vms?refresh=true").send().await;
     let operation = asked.ok(202)["operation"]["id"].as_str().unwrap().to_owned();
@@ -42,7 +42,7 @@ pub async fn refresh(actor: &Actor) -> Value {
 }
 
 #[tokio::test]
-async fn a_provider_is_created_verified_and_shown_without_its_credential() {
+async fn a_provider_never_shows_its_credential() {
     with_app(async |app| {
         let acme = app.evaluation_tenant("acme").await;
         let (admin, cloud) = (acme.key(&["*"]).await, FakeEc2::start(3).await);
@@ -86,7 +86,7 @@ async fn a_provider_is_created_verified_and_shown_without_its_credential() {
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_with_a_provider_is_told_at_once() {
+async fn all_errors_of_a_provider_are_reported_at_once() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let body = json!({
@@ -122,7 +122,7 @@ async fn all_that_is_wrong_with_a_provider_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn how_a_creation_verifies_decides_what_is_stored() {
+async fn the_verify_mode_decides_what_is_stored() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let broken = || simulated("Broken", json!({"fail": "invalid_credentials"}));
@@ -155,7 +155,7 @@ async fn how_a_creation_verifies_decides_what_is_stored() {
 }
 
 #[tokio::test]
-async fn a_simulated_cloud_fails_in_every_way_that_a_cloud_can() {
+async fn a_simulated_cloud_has_every_failure() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         for (fail, outcome, transient, failed) in [
@@ -186,7 +186,7 @@ async fn a_simulated_cloud_fails_in_every_way_that_a_cloud_can() {
 }
 
 #[tokio::test]
-async fn a_change_keeps_the_credential_unless_it_brings_one() {
+async fn a_change_keeps_the_credential_by_default() {
     with_app(async |app| {
         let acme = app.evaluation_tenant("acme").await;
         let (admin, cloud) = (acme.key(&["*"]).await, FakeEc2::start(1).await);
@@ -232,7 +232,7 @@ async fn ended(app: &TestApp, admin: &Actor, order: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_provider_is_deleted_when_nothing_is_created_there_and_its_vms_stay_in_the_cloud() {
+async fn deleting_a_provider_keeps_its_vms_in_the_cloud() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let provider = create(&admin, simulated("Sim", json!({}))).await;

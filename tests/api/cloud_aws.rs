@@ -1,4 +1,4 @@
-//! AWS, at a server that is as strict as EC2: every class of error, paging, and orders whose answer gets lost.
+//! AWS, with a fake server as strict as EC2: every class of error, paging, and orders with a lost response.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,7 +21,7 @@ async fn outcome(admin: &Actor, body: Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_class_of_error_is_told_by_its_name() {
+async fn every_error_class_is_named() {
     with_app(async |app| {
         let (admin, cloud) = (app.evaluation_tenant("acme").await.key(&["*"]).await, FakeEc2::start(1).await);
         for (action, trouble, times, expected, failed) in [
@@ -61,7 +61,7 @@ async fn every_class_of_error_is_told_by_its_name() {
 }
 
 #[tokio::test]
-async fn what_fails_on_the_way_is_told_by_the_check_of_the_way() {
+async fn failures_are_assigned_to_their_check() {
     with_app(async |app| {
         let (admin, cloud) = (app.evaluation_tenant("acme").await.key(&["*"]).await, FakeEc2::start(1).await);
         let at = |endpoint: String| {
@@ -88,7 +88,7 @@ async fn what_fails_on_the_way_is_told_by_the_check_of_the_way() {
 }
 
 #[tokio::test]
-async fn a_vm_that_cannot_be_read_in_full_costs_neither_itself_nor_the_fleet() {
+async fn unreadable_vm_fields_do_not_fail_the_sync() {
     with_app(async |app| {
         let (admin, cloud) = (app.evaluation_tenant("acme").await.key(&["*"]).await, FakeEc2::start(3).await);
         let provider = create(&admin, fake_aws(&cloud)).await;
@@ -99,7 +99,7 @@ async fn a_vm_that_cannot_be_read_in_full_costs_neither_itself_nor_the_fleet() {
         assert_eq!(refresh(&admin).await["status"], "succeeded");
         let listed = admin.get("/api/cloud/vms").send().await.ok(200).clone();
         let odd = listed["data"].as_array().unwrap().iter().find(|vm| vm["provider_vm_id"] == json!(ids[0])).unwrap().clone();
-        let reason = "privateIpAddress: \"10.0.0.1/24\" is no IP address";
+        let reason = "privateIpAddress: \"10.0.0.1/24\" is not a valid IP address";
         assert_eq!(odd["unreadable"], json!([{"field": "private_ips", "reason": reason}]), "{odd}");
         assert_eq!((&odd["private_ips"], &odd["state"]), (&json!([]), &json!("running")));
         let shown = async || admin.get(&path(&provider)).send().await.ok(200).clone();
@@ -107,7 +107,7 @@ async fn a_vm_that_cannot_be_read_in_full_costs_neither_itself_nor_the_fleet() {
         assert_eq!(shown().await["sync"]["unreadable"], json!({"partial": 1, "skipped": 0, "reasons": reasons}));
         assert_eq!((&shown().await["status"], &shown().await["sync"]["state"]), (&json!("degraded"), &json!("ok")));
 
-        // An entry without an id may be any VM: none becomes `terminated` meanwhile.
+        // An entry without an id may be any VM, so no VM becomes `terminated`.
         cloud.change(&ids[0], |instance| instance.private_ip = "10.0.0.1");
         cloud.change(&ids[1], |instance| instance.id = String::new());
         for _ in 0..3 {
@@ -129,7 +129,7 @@ async fn a_vm_that_cannot_be_read_in_full_costs_neither_itself_nor_the_fleet() {
 }
 
 #[tokio::test]
-async fn a_fleet_of_several_pages_is_read_to_its_end_and_a_failed_look_makes_nothing_missing() {
+async fn failed_syncs_mark_no_vm_as_missing() {
     with_app(async |app| {
         let (admin, cloud) = (app.evaluation_tenant("acme").await.key(&["*"]).await, FakeEc2::start(250).await);
         let provider = create(&admin, fake_aws(&cloud)).await;
@@ -158,7 +158,7 @@ fn order_of(provider: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn an_order_whose_answer_is_lost_creates_one_vm() {
+async fn a_lost_response_creates_one_vm() {
     with_app(async |app| {
         let (admin, cloud) = (app.evaluation_tenant("acme").await.key(&["*"]).await, FakeEc2::start(0).await);
         cloud.ignore_tokens();
@@ -184,7 +184,7 @@ async fn an_order_whose_answer_is_lost_creates_one_vm() {
 }
 
 #[tokio::test]
-async fn an_order_that_nobody_knows_the_end_of_is_told_as_a_leftover() {
+async fn an_order_of_unknown_outcome_is_reported_as_a_leftover() {
     with_app(async |app| {
         let (admin, cloud) = (app.evaluation_tenant("acme").await.key(&["*"]).await, FakeEc2::start(0).await);
         let provider = create(&admin, fake_aws(&cloud)).await;

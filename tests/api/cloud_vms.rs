@@ -1,4 +1,4 @@
-//! Fleets as they are synced and listed, and orders of VMs.
+//! Synced and listed fleets, and orders of VMs.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn order_of(provider: &Value, count: u32) -> Value {
     })
 }
 
-/// The operation of an order when it has ended. Its pauses are on the test's clock.
+/// The finished operation of an order. Its delays use the test's clock.
 pub async fn ended(app: &TestApp, actor: &Actor, order: &Value) -> Value {
     let path = format!("/api/operations/{}", order["operation"]["id"].as_str().unwrap());
     loop {
@@ -37,7 +37,7 @@ async fn list(actor: &Actor, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_fleet_is_synced_listed_filtered_counted_and_paged() {
+async fn vms_are_synced_filtered_counted_and_paged() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (admin, organization) = (acme.key(&["*"]).await, acme.organization("Acme").await);
@@ -106,7 +106,7 @@ async fn a_fleet_is_synced_listed_filtered_counted_and_paged() {
 }
 
 #[tokio::test]
-async fn a_fleet_is_the_same_for_the_same_seed_and_changes_with_the_clock() {
+async fn a_simulated_fleet_is_reproducible() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let facts = |vm: &Value| (vm["provider_vm_id"].clone(), vm["name"].clone(), vm["region"].clone(), vm["size"].clone());
@@ -128,7 +128,7 @@ async fn a_fleet_is_the_same_for_the_same_seed_and_changes_with_the_clock() {
 }
 
 #[tokio::test]
-async fn a_vm_that_vanishes_is_terminated_after_two_syncs() {
+async fn a_missing_vm_is_terminated_after_two_syncs() {
     with_app(async |app| {
         let (admin, cloud) = (app.evaluation_tenant("acme").await.key(&["*"]).await, FakeEc2::start(3).await);
         create(&admin, fake_aws(&cloud)).await;
@@ -148,7 +148,7 @@ async fn a_vm_that_vanishes_is_terminated_after_two_syncs() {
         let names = events(&admin).await;
         assert_eq!(names.iter().filter(|name| *name == "vm.removed").count(), 1);
         refresh(&admin).await;
-        assert_eq!(events(&admin).await, names, "it is told once");
+        assert_eq!(events(&admin).await, names, "it is reported once");
         app.advance(Duration::from_hours(24 * 8));
         refresh(&admin).await;
         assert_eq!(list(&admin, "").await.len(), 2, "it is forgotten in the end");
@@ -157,7 +157,7 @@ async fn a_vm_that_vanishes_is_terminated_after_two_syncs() {
 }
 
 #[tokio::test]
-async fn what_a_disabled_provider_told_grows_stale() {
+async fn data_of_a_disabled_provider_becomes_stale() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let provider = create(&admin, simulated("Sim", json!({"vm_count": 4}))).await;
@@ -173,7 +173,7 @@ async fn what_a_disabled_provider_told_grows_stale() {
 }
 
 #[tokio::test]
-async fn an_order_is_taken_carried_out_and_told_of() {
+async fn an_order_is_accepted_completed_and_reported() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (admin, organization) = (acme.key(&["*"]).await, acme.organization("Acme").await);
@@ -214,7 +214,7 @@ async fn an_order_is_taken_carried_out_and_told_of() {
 }
 
 #[tokio::test]
-async fn an_order_that_fails_tells_why_and_what_it_left() {
+async fn a_failed_order_reports_reason_and_leftovers() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let provider = create(&admin, simulated("Small", json!({"vm_count": 0, "quota": 1}))).await;
@@ -241,7 +241,7 @@ async fn an_order_that_fails_tells_why_and_what_it_left() {
 }
 
 #[tokio::test]
-async fn a_dry_run_asks_the_provider_and_creates_nothing() {
+async fn a_dry_run_checks_an_order_and_creates_nothing() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let provider = create(&admin, simulated("Sim", json!({"vm_count": 0, "quota": 5}))).await;
@@ -251,7 +251,7 @@ async fn a_dry_run_asks_the_provider_and_creates_nothing() {
         wrong["size"] = json!("huge");
         let wrong = admin.post(&format!("{VMS}?dry_run=true")).json(wrong).send().await.ok(200).clone();
         assert_eq!((&wrong["would_succeed"], &wrong["checks"][0]["code"]), (&json!(false), &json!("unknown_size")));
-        let message = "there is no size huge; there are sim.small, sim.medium, sim.large, sim.xlarge";
+        let message = "the size huge was not found; use one of sim.small, sim.medium, sim.large, sim.xlarge";
         assert_eq!(wrong["checks"][0]["message"], message);
         assert_eq!(dry.body["checks"][0]["message"], "the provider accepts the order");
         let nobody = json!({"provider_id": "prv_01k9z7w3v5e8g9m2n4p6r8t0x1", "name": "-", "region": "a/b", "size": "s", "image": "i", "count": 21, "tags": {"Name": "x"}});
@@ -267,7 +267,7 @@ async fn a_dry_run_asks_the_provider_and_creates_nothing() {
 }
 
 #[tokio::test]
-async fn a_provider_that_hangs_delays_nobody() {
+async fn a_hanging_provider_delays_no_other() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         for number in 0..20 {

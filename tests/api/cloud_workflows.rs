@@ -1,4 +1,4 @@
-//! Workflows whose steps act on clouds.
+//! Workflows with cloud steps.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::{
 const TRIGGER: &str = "/api/psa/workflows/trigger";
 
 #[tokio::test]
-async fn a_workflow_verifies_a_provider_orders_a_vm_and_waits_for_it() {
+async fn a_workflow_orders_a_vm_and_waits_for_it() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let provider = create(&admin, simulated("Sim", json!({"vm_count": 0}))).await;

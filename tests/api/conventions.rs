@@ -1,4 +1,4 @@
-//! What holds for every route: errors, methods, media types, sizes, and nothing ignored.
+//! Conventions of every route: errors, methods, media types, sizes, and unknown input.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::harness::{Setup, with_app, with_setup};
 const KEYS: &str = "/api/admin/api-keys";
 
 #[tokio::test]
-async fn what_is_not_there_and_methods_that_are_not_are_problems_too() {
+async fn unknown_paths_and_methods_return_problems() {
     with_app(async |app| {
         let anonymous = app.anonymous();
         for path in ["/nothing", "/api/admin/api-keys/", "/api/admin/api-keys/x/y", "/api/events/catalog/x"] {
@@ -27,7 +27,7 @@ async fn what_is_not_there_and_methods_that_are_not_are_problems_too() {
 }
 
 #[tokio::test]
-async fn head_answers_as_get_without_a_body() {
+async fn head_returns_get_without_a_body() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;
@@ -39,7 +39,7 @@ async fn head_answers_as_get_without_a_body() {
 }
 
 #[tokio::test]
-async fn a_body_must_be_json_of_a_bounded_size_and_depth() {
+async fn bodies_are_json_of_bounded_size_and_depth() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("limits.body_bytes", 4096);
     with_setup(setup, async |app| {
         let acme = app.tenant("acme").await;
@@ -64,7 +64,7 @@ async fn a_body_must_be_json_of_a_bounded_size_and_depth() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_wants_is_refused() {
+async fn unacceptable_media_types_are_refused() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;
@@ -80,7 +80,7 @@ async fn an_answer_that_nobody_wants_is_refused() {
 }
 
 #[tokio::test]
-async fn an_id_of_another_kind_is_told_as_such() {
+async fn an_id_of_the_wrong_kind_is_reported() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;
@@ -97,7 +97,7 @@ async fn an_id_of_another_kind_is_told_as_such() {
 }
 
 #[tokio::test]
-async fn unknown_parameters_are_refused_on_every_operation_also_where_there_are_none() {
+async fn unknown_parameters_are_refused_on_every_operation() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;
@@ -110,7 +110,7 @@ async fn unknown_parameters_are_refused_on_every_operation_also_where_there_are_
 }
 
 #[tokio::test]
-async fn a_body_where_none_is_taken_is_refused() {
+async fn unexpected_bodies_are_refused() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let path = format!("/api/platform/tenants/{}/suspend", acme.id);
@@ -122,7 +122,7 @@ async fn a_body_where_none_is_taken_is_refused() {
 }
 
 #[tokio::test]
-async fn every_answer_names_its_request_and_guards_its_reader() {
+async fn every_response_has_its_id_and_security_headers() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;

@@ -1,4 +1,4 @@
-//! Pages of other sites that call the API.
+//! Cross-origin requests to the API.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ const TICKETS: &str = "/api/psa/tickets";
 const SITE: &str = "https://dashboard.example.com";
 
 #[tokio::test]
-async fn pages_of_a_named_site_can_call_with_a_key_and_never_with_a_session() {
+async fn cors_allows_keys_but_never_sessions() {
     let setup = Setup::default().with("listen.cors_origins", format!("[\"{SITE}\"]"));
     with_setup(setup, async |app| {
         let acme = app.tenant("acme").await;
@@ -48,7 +48,7 @@ async fn pages_of_a_named_site_can_call_with_a_key_and_never_with_a_session() {
 }
 
 #[tokio::test]
-async fn without_the_setting_no_other_site_can_read_an_answer() {
+async fn cors_is_off_by_default() {
     with_app(async |app| {
         let browser = app.anonymous().with("origin", SITE).with("access-control-request-method", "GET");
         let asked = browser.call("OPTIONS", TICKETS).send().await;

@@ -1,4 +1,4 @@
-//! Several records of the directory in one request.
+//! Bulk changes of the directory.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ async fn total(actor: &Actor, path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn several_are_created_changed_and_deleted_all_or_none() {
+async fn bulk_changes_apply_entirely_or_not_at_all() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(SCOPES).await;

@@ -1,4 +1,4 @@
-//! Lists of the directory: filters, orders, pages, totals, and streams.
+//! Lists of the directory: filters, sorts, pages, totals, and streams.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn walk(actor: &Actor, target: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn pages_with_equal_values_neither_repeat_nor_skip() {
+async fn equal_sort_values_page_without_gaps() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(SCOPES).await;
@@ -107,7 +107,7 @@ async fn organizations_and_contacts_are_found_by_every_filter() {
 }
 
 #[tokio::test]
-async fn devices_are_found_by_every_filter_of_the_inventory_and_more() {
+async fn devices_are_found_by_every_filter() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (first, second) = fleet(app, &acme).await;
@@ -133,7 +133,7 @@ async fn devices_are_found_by_every_filter_of_the_inventory_and_more() {
 }
 
 #[tokio::test]
-async fn a_table_and_lines_hold_what_the_list_holds() {
+async fn exports_match_the_list() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         fleet(app, &acme).await;

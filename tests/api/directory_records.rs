@@ -1,4 +1,4 @@
-//! Organizations, contacts and devices as an API: created, read, changed and deleted, and what follows from that elsewhere.
+//! Organizations, contacts and devices: creating, reading, changing and deleting them, and the effects on other records.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ pub fn id_of(record: &Value) -> String {
     record["id"].as_str().unwrap().to_owned()
 }
 
-/// The id of a new record.
+/// Creates a record and returns its id.
 pub async fn made(actor: &Actor, path: &str, body: Value) -> String {
     id_of(actor.post(path).json(body).send().await.ok(201))
 }
@@ -28,7 +28,7 @@ async fn events(actor: &Actor, types: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_record_of_each_kind_is_created_read_changed_and_deleted() {
+async fn each_kind_is_created_read_changed_and_deleted() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["directory:*", "events:read", "inventory:read", "users:read"]).await;
@@ -45,7 +45,7 @@ async fn a_record_of_each_kind_is_created_read_changed_and_deleted() {
             assert_eq!((created.header("etag"), created.header("location")), ("\"v1\"", place.as_str()));
             let read = key.get(&place).send().await;
             let mut shown = read.ok(200).clone();
-            // Whether a device is backed up is judged moments later.
+            // Whether a device is backed up is computed moments later.
             shown.as_object_mut().unwrap().remove("backup");
             assert_eq!((&shown, read.header("etag")), (&created.body, "\"v1\""));
             assert_eq!(key.get(&place).header("if-none-match", "\"v1\"").send().await.status, 304);
@@ -58,9 +58,12 @@ async fn a_record_of_each_kind_is_created_read_changed_and_deleted() {
             assert_eq!(key.delete(&place).header("if-match", "\"v1\"").send().await.problem(412), "version_conflict");
             assert_eq!(key.delete(&place).send().await.status, 204);
             assert_eq!(key.get(&place).send().await.problem(404), "not_found");
-            let told: Vec<Value> = events(&key, &format!("{subject}.*")).await;
-            let kinds: Vec<&str> =
-                told.iter().filter(|event| event["resource"]["id"] == *id).map(|event| event["type"].as_str().unwrap()).collect();
+            let reported: Vec<Value> = events(&key, &format!("{subject}.*")).await;
+            let kinds: Vec<&str> = reported
+                .iter()
+                .filter(|event| event["resource"]["id"] == *id)
+                .map(|event| event["type"].as_str().unwrap())
+                .collect();
             assert_eq!(kinds, ["created", "updated", "updated", "removed"].map(|what| format!("{subject}.{what}")));
         }
     })
@@ -90,7 +93,7 @@ async fn a_repeated_creation_makes_one_record() {
 }
 
 #[tokio::test]
-async fn names_that_must_be_unique_are_refused_twice() {
+async fn duplicate_names_are_refused() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(SCOPES).await;
@@ -185,7 +188,7 @@ async fn an_import_changes_only_what_it_sends() {
 }
 
 #[tokio::test]
-async fn a_restricted_key_reaches_its_organizations_alone() {
+async fn a_restricted_key_reaches_only_its_organizations() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let admin = tenant.admin().await;
@@ -227,7 +230,7 @@ async fn a_restricted_key_reaches_its_organizations_alone() {
 }
 
 #[tokio::test]
-async fn search_and_reports_see_a_change_at_once() {
+async fn changes_are_visible_in_search_and_reports_immediately() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["directory:*", "search:read", "inventory:read", "users:read", "backup:read"]).await;
@@ -238,7 +241,7 @@ async fn search_and_reports_see_a_change_at_once() {
         let second = made(&key, ORGANIZATIONS, json!({"name": "Cyberdyne"})).await;
         made(&key, CONTACTS, json!({"name": "Wesker", "organization_id": first})).await;
         let device = made(&key, DEVICES, json!({"name": "nemesis", "organization_id": first, "class": "server"})).await;
-        // The name of an organization also finds what belongs to it.
+        // The name of an organization also finds its records.
         for (name, hits) in [("umbrella", 3), ("wesker", 1), ("nemesis", 1)] {
             assert_eq!(found(name).await.len(), hits, "{name}");
         }

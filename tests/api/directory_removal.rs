@@ -1,4 +1,4 @@
-//! Records of the directory that others refer to: they stay, or what refers to them moves.
+//! Deleting directory records that other records refer to: the deletion is refused, or the references move.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ async fn customer(tenant: &Tenant<'_>, key: &Actor) -> [String; 4] {
 }
 
 #[tokio::test]
-async fn what_refers_to_a_record_keeps_it() {
+async fn references_prevent_deletion() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(ALL).await;
@@ -55,7 +55,7 @@ async fn what_refers_to_a_record_keeps_it() {
 }
 
 #[tokio::test]
-async fn what_refers_to_a_record_moves_to_another() {
+async fn references_move_to_a_replacement() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(ALL).await;
@@ -110,7 +110,7 @@ async fn many_dependents_move_in_steps() {
 }
 
 #[tokio::test]
-async fn restore_points_keep_a_device_until_it_is_retired() {
+async fn restore_points_prevent_deletion_of_a_device() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(ALL).await;

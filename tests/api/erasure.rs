@@ -1,4 +1,4 @@
-//! A tenant is removed: everything of it, nothing of another.
+//! Removing a tenant deletes all of its data and no data of another tenant.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tenantd_store::{Direction, Flow, KeyRange, Read, ReadTx, SegmentedTable, Sto
 use crate::harness::{Actor, Setup, Tenant, TestApp, WEBHOOKS, with_app};
 
 const TENANTS: &str = "/api/platform/tenants";
-/// A text that stands in every kind of record of the tenant.
+/// A text in every kind of record of the tenant.
 const CANARY: &str = "zephyrquince";
 
-/// A row as it lies in the store: its table, its key and its value.
+/// A stored row: table, key and value.
 type RawRow = (String, Vec<u8>, Vec<u8>);
 
 fn every_row(tx: &ReadTx) -> Result<Vec<RawRow>, StoreError> {
@@ -43,7 +43,7 @@ fn id_of(tenant: &Tenant<'_>) -> TenantId {
     tenant.id.parse().unwrap()
 }
 
-/// The rows that name the tenant, but for figures that are added to by the minute.
+/// The rows that name the tenant, without counters that grow every minute.
 fn rows_of(app: &TestApp, tenant: TenantId) -> Vec<RawRow> {
     let is_figure = |row: &RawRow| row.0.starts_with("analytics");
     rows(app).into_iter().filter(|row| has(row, tenant.as_bytes()) && !is_figure(row)).collect()
@@ -62,7 +62,7 @@ async fn is_gone(operator: &Actor, tenant: TenantId) -> bool {
     operator.get(&format!("{TENANTS}/{tenant}")).send().await.status == 404
 }
 
-/// A tenant with something in nearly every table, and the canary in whatever takes a text.
+/// A tenant with a row in nearly every table, and the canary in every text field.
 async fn full<'a>(app: &'a TestApp, slug: &str) -> (Tenant<'a>, Actor) {
     let sample = json!({"organizations": 3, "devices": 12, "tickets": 30, "runs": true});
     let local = app.local();
@@ -88,7 +88,7 @@ async fn full<'a>(app: &'a TestApp, slug: &str) -> (Tenant<'a>, Actor) {
 }
 
 #[tokio::test]
-async fn nothing_is_left_of_a_tenant_that_was_removed_and_another_is_untouched() {
+async fn a_removed_tenant_leaves_nothing() {
     with_app(async |app| {
         let operator = app.operator().await;
         let (other, _) = full(app, "other").await;
@@ -114,32 +114,32 @@ async fn nothing_is_left_of_a_tenant_that_was_removed_and_another_is_untouched()
         assert!(resumed == 409 || resumed == 404, "{resumed}");
         app.until_tenant(&gone.to_string(), None).await;
 
-        // What was under way when it was removed has an hour to come in, and is swept then.
+        // Work that was running during the removal may still write for an hour. Its rows are removed after that.
         app.advance(Duration::from_mins(61));
         until("the last sweep", async || !rows(app).iter().any(|row| has(row, gone.as_bytes()))).await;
         for row in rows(app) {
             let text = gone.to_string();
             let canaries = has(&row, CANARY.as_bytes()) && !has(&row, other.as_bytes());
             assert!(!canaries, "a text of the tenant is left in {}", row.0);
-            // The operator's own history says that there was such a tenant.
+            // The operator's own history still names the tenant.
             let is_history = ["events", "audit_records"].contains(&row.0.as_str());
             assert!(is_history || !has(&row, text.as_bytes()), "the tenant is named in {}", row.0);
         }
-        let told = operator.get("/api/events?types=tenant.deleted").send().await;
-        assert_eq!(told.ok(200)["data"][0]["resource"]["id"], gone.to_string());
+        let reported = operator.get("/api/events?types=tenant.deleted").send().await;
+        assert_eq!(reported.ok(200)["data"][0]["resource"]["id"], gone.to_string());
         assert!(!rows_of(app, other).is_empty());
     })
     .await;
 }
 
 #[tokio::test]
-async fn another_tenant_has_the_very_same_rows_after_one_was_removed() {
+async fn removing_a_tenant_changes_no_row_of_another() {
     with_app(async |app| {
         let operator = app.operator().await;
         let (other, _) = full(app, "other").await;
         let (gone, _) = full(app, "gone").await;
         let (other, gone) = (id_of(&other), id_of(&gone));
-        // Time stands still: nothing of the other changes once its runs, syncs and deliveries have come to rest.
+        // The clock does not move: the other tenant is unchanged once its runs, syncs and deliveries have settled.
         let mut before = rows_of(app, other);
         until("the rest of the other tenant", async || {
             for _ in 0..200 {
@@ -161,7 +161,7 @@ async fn another_tenant_has_the_very_same_rows_after_one_was_removed() {
 }
 
 #[tokio::test]
-async fn the_slug_and_the_sign_ins_of_a_removed_tenant_are_free() {
+async fn removal_frees_the_slug_and_sign_ins() {
     with_app(async |app| {
         let operator = app.operator().await;
         let first = app.tenant("acme").await;
@@ -182,7 +182,7 @@ async fn the_slug_and_the_sign_ins_of_a_removed_tenant_are_free() {
 }
 
 #[tokio::test]
-async fn a_removal_that_is_cut_off_goes_on_after_the_next_start() {
+async fn an_interrupted_removal_continues_after_a_restart() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let mut app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
@@ -203,7 +203,7 @@ async fn a_removal_that_is_cut_off_goes_on_after_the_next_start() {
 }
 
 #[tokio::test]
-async fn an_evaluation_tenant_that_is_over_is_refused_and_removes_itself() {
+async fn an_expired_evaluation_tenant_is_removed() {
     with_app(async |app| {
         let operator = app.operator().await;
         let body = json!({"name": "Trial", "kind": "evaluation", "expires_days": 3});

@@ -1,4 +1,4 @@
-//! Evaluation tenants: made from a seed, told apart, reset.
+//! Evaluation tenants: created from a seed, marked as such, and reset.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::{Actor, Setup, Tenant, TestApp, with_app, with_setup};
 const EVALUATIONS: &str = "/api/platform/evaluations";
 const TENANTS: &str = "/api/platform/tenants";
 const KEYS: &str = "/api/admin/api-keys";
-/// Whatever a tenant holds that can be listed.
+/// Every list of a tenant.
 const LISTS: [&str; 8] = [
     "/api/psa/tickets?sort=number",
     "/api/rmm/reports/asset-inventory?sections=summary,hardware,os,network,software",
@@ -26,19 +26,19 @@ fn small(slug: &str, seed: u64) -> Value {
     json!({"name": slug, "slug": slug, "expires_days": 5, "sample": sample})
 }
 
-/// A new evaluation tenant: what its creation told, and its visitor by the key.
+/// A new evaluation tenant: the response of its creation, and its visitor with the key.
 pub async fn evaluate(app: &TestApp, body: Value) -> (Value, Actor) {
     let local = app.local();
     let made = local.post(EVALUATIONS).json(body).send().await;
-    let told = made.ok(201).clone();
-    assert_eq!(told["tenant"]["kind"], "evaluation");
-    assert!(told["api_key"].as_str().unwrap().starts_with("tck_eval_"));
-    let visitor = app.anonymous().bearer(told["api_key"].as_str().unwrap());
-    app.until_tenant(told["tenant"]["id"].as_str().unwrap(), Some("active")).await;
-    (told, visitor)
+    let created = made.ok(201).clone();
+    assert_eq!(created["tenant"]["kind"], "evaluation");
+    assert!(created["api_key"].as_str().unwrap().starts_with("tck_eval_"));
+    let visitor = app.anonymous().bearer(created["api_key"].as_str().unwrap());
+    app.until_tenant(created["tenant"]["id"].as_str().unwrap(), Some("active")).await;
+    (created, visitor)
 }
 
-/// Everything that a visitor can list, without what use alone changes, and without what is left of the key that was handed out.
+/// Everything that a visitor can list, without fields that change by use and without the rest of the issued key.
 async fn everything(visitor: &Actor) -> Vec<(&'static str, Vec<Value>)> {
     let mut found = Vec::new();
     for list in LISTS {
@@ -73,7 +73,7 @@ fn assert_same(left: &[(&str, Vec<Value>)], right: &[(&str, Vec<Value>)]) {
 }
 
 #[tokio::test]
-async fn the_same_seed_slug_and_end_give_the_same_records_with_the_same_ids_elsewhere() {
+async fn the_same_seed_gives_the_same_records_and_ids() {
     let setup = || Setup::default().with("rate_limits.enabled", false);
     let (mut first, mut second) = (Vec::new(), Vec::new());
     with_setup(setup(), async |app| {
@@ -82,7 +82,7 @@ async fn the_same_seed_slug_and_end_give_the_same_records_with_the_same_ids_else
     })
     .await;
     with_setup(setup(), async |app| {
-        // Whatever else is on the installation makes no difference.
+        // Other tenants of the installation make no difference.
         let (_, other) = evaluate(app, small("another", 7)).await;
         let (_, visitor) = evaluate(app, small("trial", 7)).await;
         second = everything(&visitor).await;
@@ -99,11 +99,11 @@ async fn the_same_seed_slug_and_end_give_the_same_records_with_the_same_ids_else
 }
 
 #[tokio::test]
-async fn a_reset_makes_a_tenant_what_it_was_and_lets_the_same_visitor_in() {
+async fn a_reset_restores_data_and_keeps_credentials() {
     with_app(async |app| {
         let local = app.local();
-        let (told, visitor) = evaluate(app, small("trial", 3)).await;
-        let id = told["tenant"]["id"].as_str().unwrap();
+        let (created, visitor) = evaluate(app, small("trial", 3)).await;
+        let id = created["tenant"]["id"].as_str().unwrap();
         let before = everything(&visitor).await;
         let organization = Tenant::known(app, "trial", id).organization("Visitor Ltd").await;
         let ticket = json!({"subject": "Made by a visitor xylophone", "organization_id": organization});
@@ -123,13 +123,13 @@ async fn a_reset_makes_a_tenant_what_it_was_and_lets_the_same_visitor_in() {
         let first = visitor.get("/api/events?limit=1").send().await.ok(200)["data"][0]["seq"].as_u64().unwrap();
         assert!(first > feed["next_after"].as_u64().unwrap(), "a client that keeps its cursor misses nothing");
         let after = everything(&visitor).await;
-        // Time goes on: timers of tickets and of backups may have come due since.
+        // Time passes: timers of tickets and backups may have expired since.
         let ids = |rows: &[(&str, Vec<Value>)]| -> Vec<Vec<Value>> {
             rows.iter().map(|(_, rows)| rows.iter().map(|row| row["id"].clone()).collect()).collect()
         };
         assert_eq!(ids(&before), ids(&after));
         assert_eq!(visitor.get("/api/search?q=xylophone").send().await.ok(200)["data"].as_array().unwrap().len(), 0);
-        let sign_in = json!({"email": told["email"], "password": told["password"]});
+        let sign_in = json!({"email": created["email"], "password": created["password"]});
         app.anonymous().post("/api/auth/login").json(sign_in).send().await.ok(200);
         let plain = app.evaluation_tenant("plain").await;
         let refused = local.post(&format!("{TENANTS}/{}/reset", plain.id)).send().await;
@@ -139,14 +139,14 @@ async fn a_reset_makes_a_tenant_what_it_was_and_lets_the_same_visitor_in() {
 }
 
 #[tokio::test]
-async fn an_evaluation_tenant_is_told_apart_and_limited() {
+async fn evaluation_tenants_are_marked_and_limited() {
     let setup = Setup::default().with("rate_limits.report.tenant", 8).with("rate_limits.evaluation_percent", 50);
     with_setup(setup, async |app| {
-        let (told, visitor) = evaluate(app, small("trial", 1)).await;
+        let (created, visitor) = evaluate(app, small("trial", 1)).await;
         assert_eq!(visitor.get("/api/auth/session").send().await.header("x-tenant-kind"), "evaluation");
         let standard = app.tenant("acme").await.key(&["*"]).await;
         assert_eq!(standard.get("/api/auth/session").send().await.header("x-tenant-kind"), "");
-        let sign_in = json!({"email": told["email"], "password": told["password"]});
+        let sign_in = json!({"email": created["email"], "password": created["password"]});
         let signed_in = app.anonymous().post("/api/auth/login").json(sign_in).send().await;
         let cookie = signed_in.header("set-cookie").split(';').next().unwrap().to_owned();
         let page =
@@ -171,13 +171,13 @@ async fn an_evaluation_tenant_is_told_apart_and_limited() {
 }
 
 #[tokio::test]
-async fn an_evaluation_tenant_without_room_can_be_read_and_is_free_again_after_a_reset() {
+async fn a_reset_frees_a_full_evaluation_tenant() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("limits.evaluation_events", 6);
     with_setup(setup, async |app| {
         let sample = json!({"organizations": 0});
-        let (told, visitor) = evaluate(app, json!({"name": "Trial", "sample": sample})).await;
+        let (created, visitor) = evaluate(app, json!({"name": "Trial", "sample": sample})).await;
         let local = app.local();
-        let events = format!("{TENANTS}/{}", told["tenant"]["id"].as_str().unwrap());
+        let events = format!("{TENANTS}/{}", created["tenant"]["id"].as_str().unwrap());
         let mut refused = None;
         for number in 0..200 {
             let made = visitor.post(KEYS).json(json!({"name": format!("key {number}"), "scopes": ["*"]})).send().await;
@@ -185,21 +185,21 @@ async fn an_evaluation_tenant_without_room_can_be_read_and_is_free_again_after_a
                 refused = Some(made);
                 break;
             }
-            // What counts is kept up behind the log.
+            // Usage is counted with a delay.
             let made = number + 3;
             while local.get(&events).send().await.ok(200)["activity"]["events"].as_u64() < Some(made) {
                 tokio::task::yield_now().await;
             }
         }
-        let refused = refused.expect("there is always room");
+        let refused = refused.expect("the tenant is never full");
         assert_eq!(refused.problem(422), "limit_reached");
-        assert!(refused.body["detail"].as_str().unwrap().contains("room for 6 events"), "{}", refused.text);
+        assert!(refused.body["detail"].as_str().unwrap().contains("its limit of 6 events"), "{}", refused.text);
         visitor.get(KEYS).send().await.ok(200);
         let standard = app.tenant("acme").await.key(&["*"]).await;
         for number in 0..9 {
             standard.post(KEYS).json(json!({"name": format!("key {number}"), "scopes": ["*"]})).send().await.ok(201);
         }
-        let id = told["tenant"]["id"].as_str().unwrap();
+        let id = created["tenant"]["id"].as_str().unwrap();
         local.post(&format!("{TENANTS}/{id}/reset")).send().await.ok(202);
         app.until_tenant(id, Some("active")).await;
         visitor.post(KEYS).json(json!({"name": "room again", "scopes": ["*"]})).send().await.ok(201);
@@ -208,7 +208,7 @@ async fn an_evaluation_tenant_without_room_can_be_read_and_is_free_again_after_a
 }
 
 #[tokio::test]
-async fn a_sample_has_bounds_and_says_them() {
+async fn a_sample_has_documented_bounds() {
     with_app(async |app| {
         let local = app.local();
         for (sample, place) in [

@@ -1,4 +1,4 @@
-//! The event feed: in order, complete, one tenant's own, and waiting for what comes.
+//! The event feed: ordered, complete, limited to one tenant, and with long polling.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ async fn feed(actor: &Actor, query: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_change_has_its_event_and_a_refused_one_has_none() {
+async fn every_change_has_one_event_and_refusals_none() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -75,7 +75,7 @@ async fn a_feed_pages_and_filters_by_kind() {
 }
 
 #[tokio::test]
-async fn a_feed_goes_from_the_newest_back_and_its_cursor_too() {
+async fn a_feed_pages_backwards_from_the_newest() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;
@@ -108,11 +108,11 @@ async fn a_feed_goes_from_the_newest_back_and_its_cursor_too() {
 }
 
 #[tokio::test]
-async fn a_page_of_rare_events_is_full_or_the_last() {
+async fn pages_of_rare_events_are_full() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;
-        // More than one look at the store takes in.
+        // More events than one read of the store covers.
         acme.fill_log(app, 12_000).await;
         key.post(KEYS).json(json!({"name": "Rare", "scopes": ["*"]})).send().await.ok(201);
         let types = "types=api_key.created";
@@ -122,7 +122,7 @@ async fn a_page_of_rare_events_is_full_or_the_last() {
         assert_eq!(found["data"][0]["data"]["api_key"]["name"], "Rare");
         let back = feed(&key, &format!("{types}&limit=5&order=desc")).await;
         assert_eq!((kinds(&back).len(), &back["more"]), (2, &json!(false)));
-        // Beyond the bound, an empty page says where to go on.
+        // Beyond the limit, an empty page has the cursor to continue at.
         acme.fill_log(app, 50_000).await;
         let after = found["next_after"].clone();
         key.post(KEYS).json(json!({"name": "Rarer", "scopes": ["*"]})).send().await.ok(201);
@@ -135,7 +135,7 @@ async fn a_page_of_rare_events_is_full_or_the_last() {
 }
 
 #[tokio::test]
-async fn a_waiting_reader_is_woken_by_the_next_event_and_by_the_end_of_its_patience() {
+async fn a_long_poll_ends_with_an_event_or_a_timeout() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["*"]).await;
@@ -151,7 +151,7 @@ async fn a_waiting_reader_is_woken_by_the_next_event_and_by_the_end_of_its_patie
             let (key, path) = (key.clone(), format!("/api/events?after={after}&wait_seconds=30"));
             async move { key.get(&path).send().await }
         });
-        // The clock is moved until the reader, whenever it began to wait, has given up.
+        // Moves the clock until the long poll has timed out, whenever it started.
         while !waiting.is_finished() {
             app.advance(std::time::Duration::from_secs(31));
             tokio::task::yield_now().await;
@@ -162,7 +162,7 @@ async fn a_waiting_reader_is_woken_by_the_next_event_and_by_the_end_of_its_patie
 }
 
 #[tokio::test]
-async fn the_catalogue_lists_every_kind_with_a_schema_and_an_example() {
+async fn every_event_kind_has_a_schema_and_an_example() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["events:read"]).await;
@@ -178,14 +178,14 @@ async fn the_catalogue_lists_every_kind_with_a_schema_and_an_example() {
     .await;
 }
 
-/// The schema of what receivers get of a kind, with the components that it refers to.
+/// The schema of a delivered event of a kind, with the components that it refers to.
 fn delivered(document: &Value, kind: &str) -> jsonschema::Validator {
     let body = document["webhooks"][kind]["post"]["requestBody"]["content"]["application/json"]["schema"].clone();
     jsonschema::validator_for(&json!({"allOf": [body], "components": document["components"]})).unwrap()
 }
 
 #[tokio::test]
-async fn the_document_has_a_webhook_for_every_kind_and_events_conform_to_it() {
+async fn events_conform_to_the_documented_webhooks() {
     let document = app::public_document(&config::load(None, [], &[]).unwrap()).unwrap();
     let kinds = app::event_kinds();
     assert_eq!(document["webhooks"].as_object().unwrap().len(), kinds.iter().count());

@@ -1,4 +1,5 @@
-//! An export takes as long as its client reads. A caller who loses a right meanwhile gets no more of it, and can tell that the rest is missing.
+//! An export takes as long as its client reads. If the caller loses a right in the meantime, the export ends and the client can
+//! detect that it is incomplete.
 
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ const KEYS: &str = "/api/admin/api-keys";
 const TICKETS: &str = "/api/psa/tickets";
 const COUNT: usize = 1200;
 
-/// What becomes of the caller while the export is under way. The first two take no right away.
+/// A change of the caller during the export. The first two remove no right.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     KeyStays,
@@ -74,7 +75,7 @@ fn assert_done(status: u16) {
     assert!([200, 204].contains(&status), "{status}");
 }
 
-/// A caller by the header that says who they are, and where they are changed.
+/// A caller: the header that authenticates it, and the path at which it is changed.
 async fn caller(app: &TestApp, admin: &Actor, change: Change, name: &str) -> (String, String) {
     if change.is_of_a_person() {
         let (_, path) = person(app, admin, name, "technician").await;
@@ -87,7 +88,7 @@ async fn caller(app: &TestApp, admin: &Actor, change: Change, name: &str) -> (St
 }
 
 #[tokio::test]
-async fn an_export_ends_soon_after_its_caller_has_lost_a_right() {
+async fn an_export_ends_when_its_caller_loses_rights() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (admin, organization) = (acme.key(&["*"]).await, acme.organization("Acme").await);

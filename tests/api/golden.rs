@@ -1,5 +1,5 @@
-//! What clients rely on, written down: the document, the operations, the problem codes, the kinds of events. A change shows as a
-//! difference in review; `UPDATE_GOLDEN=1 cargo test` writes the files anew.
+//! The public contract as golden files: the document, the operations, the problem codes, the kinds of events. Review shows every
+//! change; `UPDATE_GOLDEN=1 cargo test` rewrites the files.
 
 use std::path::PathBuf;
 
@@ -25,13 +25,13 @@ fn document() -> Value {
 }
 
 #[test]
-fn the_document_is_the_one_that_was_reviewed() {
+fn the_document_matches_its_golden_file() {
     check("openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document()).unwrap()));
 }
 
-/// A field that the schema does not have would be missing in the document.
+/// A field without a schema would be missing in the document.
 #[test]
-fn the_document_shows_every_example_file_as_it_is() {
+fn the_document_contains_every_example_file() {
     let internal = app::internal_document(&config::load(None, [], &[]).unwrap()).unwrap();
     let documents = [document(), internal];
     let files = |folder: PathBuf| std::fs::read_dir(folder).into_iter().flatten().map(|file| file.unwrap().path());
@@ -50,7 +50,7 @@ fn the_document_shows_every_example_file_as_it_is() {
 }
 
 #[test]
-fn the_document_for_agents_and_imports_is_the_one_that_was_reviewed() {
+fn the_agent_document_matches_its_golden_file() {
     let document = app::ingest_document(&config::load(None, [], &[]).unwrap()).unwrap();
     check("internal_openapi.json", &format!("{}\n", serde_json::to_string_pretty(&document).unwrap()));
 }
@@ -75,7 +75,7 @@ fn every_parameter_and_every_property_is_described() {
                 for (name, part) in members {
                     match (name.as_str(), part) {
                         ("example" | "examples" | "default" | "enum" | "const", _) => {}
-                        // Names that somebody chose.
+                        // Property names that a caller chooses.
                         ("properties", Value::Object(properties)) => {
                             properties.iter().for_each(|(name, part)| walk(part, &format!("{place}.{name}"), components, missing));
                         }
@@ -95,7 +95,7 @@ fn every_parameter_and_every_property_is_described() {
 }
 
 #[test]
-fn the_operations_are_those_that_were_reviewed() {
+fn the_operations_match_their_golden_file() {
     let config = config::load(None, [], &[]).unwrap();
     let (ingest, internal) = (app::ingest_document(&config).unwrap(), app::internal_document(&config).unwrap());
     let mut lines = Vec::new();
@@ -111,13 +111,13 @@ fn the_operations_are_those_that_were_reviewed() {
 }
 
 #[test]
-fn the_problem_codes_are_those_that_were_reviewed() {
+fn the_problem_codes_match_their_golden_file() {
     let lines: Vec<String> = Code::ALL.iter().map(|code| format!("{} {}", code.status().as_u16(), code.name())).collect();
     check("problem_codes.txt", &format!("{}\n", lines.join("\n")));
 }
 
 #[test]
-fn the_kinds_of_events_are_those_that_were_reviewed() {
+fn the_event_kinds_match_their_golden_file() {
     let lines: Vec<String> = app::event_kinds().iter().map(|kind| format!("{} {}", kind.name, kind.schema)).collect();
     check("events.txt", &format!("{}\n", lines.join("\n")));
 }

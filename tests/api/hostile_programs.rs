@@ -1,4 +1,5 @@
-//! Programs that tenants write and that are meant to hurt: each is refused, or ends within its budget. Meanwhile others write.
+//! Programs of tenants that are designed to do harm: each is refused, or ends within its budget. Other tenants can write in the
+//! meantime.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +8,7 @@ use crate::{
     workflows::{Desk, PATH, set},
 };
 
-/// Definitions that refer to the next one twice: as many levels stand for two to their power of checks.
+/// Definitions of which each refers to the next one twice: the number of checks doubles with every level.
 fn doubling(keyword: &str, levels: usize) -> Value {
     let mut definitions = Map::new();
     for level in 0..levels {
@@ -25,7 +26,7 @@ fn doubling(keyword: &str, levels: usize) -> Value {
     json!({"$ref": "#/$defs/n0", "$defs": definitions})
 }
 
-/// Schemas, each of which would take unbounded time, memory or depth.
+/// Schemas that would take unbounded time, memory or depth.
 fn schemas() -> Vec<(String, Value)> {
     let mut found = Vec::new();
     for keyword in ["allOf", "anyOf", "oneOf", "prefixItems", "not", "if", "properties", "dependentSchemas", "items"] {
@@ -60,7 +61,7 @@ fn schemas() -> Vec<(String, Value)> {
 }
 
 #[tokio::test]
-async fn a_hostile_schema_is_refused_with_its_place() {
+async fn a_hostile_schema_is_refused_with_its_position() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         for (name, schema) in schemas() {
@@ -77,7 +78,7 @@ async fn a_hostile_schema_is_refused_with_its_place() {
 }
 
 #[tokio::test]
-async fn a_hostile_expression_fails_its_step_and_leaves_the_rest_alone() {
+async fn a_hostile_expression_fails_only_its_step() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let other = Desk::new(app, "other").await;
@@ -96,7 +97,7 @@ async fn a_hostile_expression_fails_its_step_and_leaves_the_rest_alone() {
             let key = format!("hostile-{number}");
             desk.workflow(&key, json!([set("a", json!(format!("{{{{ {expression} }}}}")))])).await;
             let run = desk.start(&key, json!({"x": text})).await;
-            // Another tenant writes while it is evaluated.
+            // Another tenant writes during the evaluation.
             other.ticket("meanwhile").await;
             let run = desk.status(&run, "failed").await;
             let code = run["error"]["code"].as_str().unwrap();
@@ -107,7 +108,7 @@ async fn a_hostile_expression_fails_its_step_and_leaves_the_rest_alone() {
 }
 
 #[tokio::test]
-async fn a_hostile_concurrency_key_is_a_fault_of_the_start() {
+async fn a_hostile_concurrency_key_fails_the_start() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let joined = ["inputs.x"; 16].join("~");
@@ -123,7 +124,7 @@ async fn a_hostile_concurrency_key_is_a_fault_of_the_start() {
 }
 
 #[tokio::test]
-async fn costly_conditions_of_one_tenant_leave_the_triggers_of_another_alone() {
+async fn costly_conditions_do_not_delay_other_tenants() {
     with_app(async |app| {
         let (noisy, quiet) = (Desk::new(app, "noisy").await, Desk::new(app, "quiet").await);
         let costly = format!("'x' in (({})|upper|lower|title|capitalize|trim)", ["event.data.ticket.description"; 4].join("~"));

@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: the same request gives the same answer, another one is refused, and a restart changes neither.
+//! `Idempotency-Key`: a repeated request returns the same response, a different one is refused, also after a restart.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::{Setup, TestApp, with_app};
 const KEYS: &str = "/api/admin/api-keys";
 
 #[tokio::test]
-async fn a_repeated_request_gets_the_first_answer_with_its_secret() {
+async fn a_repeated_request_returns_the_first_response() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -37,7 +37,7 @@ async fn a_repeated_request_gets_the_first_answer_with_its_secret() {
 }
 
 #[tokio::test]
-async fn a_refused_request_keeps_nothing_and_a_day_later_the_key_is_free() {
+async fn idempotency_keys_expire_after_a_day() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;
@@ -51,7 +51,7 @@ async fn a_refused_request_keeps_nothing_and_a_day_later_the_key_is_free() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_no_key_is_refused() {
+async fn an_invalid_idempotency_key_is_refused() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;
@@ -64,7 +64,7 @@ async fn a_key_that_is_no_key_is_refused() {
 }
 
 #[tokio::test]
-async fn the_answer_is_still_there_after_a_restart() {
+async fn stored_responses_survive_a_restart() {
     let setup = || Setup::default().with("rate_limits.enabled", false);
     let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup(), start).await;
@@ -84,7 +84,7 @@ async fn the_answer_is_still_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn of_many_requests_at_once_one_takes_effect() {
+async fn concurrent_duplicates_take_effect_once() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;

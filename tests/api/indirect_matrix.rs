@@ -1,5 +1,5 @@
-//! Indirect = direct: every surface, every kind of record, every authority. What a credential cannot read by asking for the record, no other
-//! answer shows to it; what it can read, the surfaces that show the record at all show to it too.
+//! Indirect access equals direct access, for every surface, every kind of record and every authority. No response shows a record
+//! that a credential cannot read directly. Surfaces that show a record show it to every credential that can read it.
 
 use std::collections::BTreeMap;
 
@@ -18,27 +18,27 @@ const TICKETS: &str = "/api/psa/tickets";
 const INVENTORY: &str = "/api/rmm/reports/asset-inventory";
 const AUDIT: &str = "/api/admin/audit";
 
-/// A record, where it is read directly, and a text that only it has.
+/// A record, its path, and a text that only it contains.
 struct Record {
     kind: &'static str,
     needle: &'static str,
     id: String,
     path: String,
-    /// What the figures call it.
+    /// Its name in the analytics.
     metric: Option<&'static str>,
 }
 
-/// Somebody who asks, and the records that they can read directly.
+/// A reader, and the records that it can read directly.
 struct Reader {
     name: String,
     actor: Actor,
     sees: Vec<bool>,
 }
 
-/// Answers by the name of the surface. `None` for a surface that refuses the reader.
+/// Responses by the name of the surface. `None` for a surface that refuses the reader.
 type Answers = BTreeMap<String, Option<String>>;
 
-/// The scopes that read kinds of records.
+/// The read scopes of all kinds of records.
 const READS: [&str; 10] = [
     "tickets:read",
     "inventory:read",
@@ -52,7 +52,7 @@ const READS: [&str; 10] = [
     "secrets:write",
 ];
 
-/// What leads to records of all kinds.
+/// The scopes that lead to records of all kinds.
 const WAYS: [&str; 8] = [
     "events:read",
     "search:read",
@@ -64,7 +64,7 @@ const WAYS: [&str; 8] = [
     "webhooks:write",
 ];
 
-/// The kinds of events that records of the fixture cause, each of which starts a workflow that returns it.
+/// The kinds of events that the records of the fixture cause. Each starts a workflow that returns its event.
 const KINDS: [&str; 11] = [
     "ticket.created",
     "device.created",
@@ -86,7 +86,7 @@ struct World<'a> {
     ours: String,
     theirs: String,
     records: Vec<Record>,
-    /// Runs of others whose steps have read records, and the workflows that they are of.
+    /// Runs of other people whose steps have read records, and their workflows.
     runs: Vec<(&'static str, String)>,
     /// The newest event of the fixture.
     last_seq: u64,
@@ -137,7 +137,7 @@ impl<'a> World<'a> {
         self.records.push(Record { kind, needle, id, path, metric });
     }
 
-    /// One record of every kind. Those that can belong to an organization belong to `ours`.
+    /// Creates one record of every kind. Records that can belong to an organization belong to `ours`.
     async fn fill(&mut self) {
         let full = self.full.clone();
         let at = |collection: &str, id: String| (id.clone(), format!("{collection}/{id}"));
@@ -157,7 +157,7 @@ impl<'a> World<'a> {
         let order = json!({"provider_id": provider["id"], "name": "zanzibar-zzvm", "region": "sim-east", "size": "sim.small", "image": "debian-13"});
         let order = full.post("/api/cloud/vms").json(order).send().await.ok(202).clone();
         ended(self.app, &full, &order).await;
-        // VMs name their provider, as references do.
+        // VMs name their provider, like references.
         self.note("provider", "738291", at(PROVIDERS, text(&provider["id"])), None);
         self.note("vm", "zzvm", at("/api/cloud/vms", text(&order["vms"][0]["id"])), Some("vms"));
         let webhook = json!({"name": "zanzibar zzwebhook", "url": "https://hooks.example.com/", "events": ["ticket.created"]});
@@ -184,7 +184,7 @@ impl<'a> World<'a> {
         self.note("backup", "Antarctica/Troll", ("Antarctica/Troll".to_owned(), config), Some("backup_jobs"));
     }
 
-    /// Runs of somebody who may do everything: by a search, by a report, by a call in both directions.
+    /// Runs of a caller with all rights: with a search, with a report, and with a call in both directions.
     async fn read_in_runs(&mut self) {
         let full = &self.full;
         let search = json!({"id": "find", "type": "search.query", "with": {"q": "{{ inputs.q }}", "limit": 100}});
@@ -224,7 +224,7 @@ impl<'a> World<'a> {
         assert_eq!(self.runs.len(), 7);
     }
 
-    /// A key with these scopes, for these organizations or all.
+    /// A key with these scopes, restricted to these organizations or not.
     async fn key(&self, name: &str, scopes: Value, organizations: Option<Value>) -> Reader {
         let mut body = json!({"name": name, "scopes": scopes});
         if let Some(organizations) = organizations {
@@ -317,7 +317,7 @@ impl<'a> World<'a> {
         answers
     }
 
-    /// The whole feed, as far as the fixture goes.
+    /// The whole feed of the fixture.
     async fn feed(&self, actor: &Actor) -> Option<String> {
         let (mut after, mut all) = (0, String::new());
         while after < self.last_seq {
@@ -334,7 +334,7 @@ impl<'a> World<'a> {
         Some(all)
     }
 
-    /// What the reader's own workflow finds, where they may have one and look at its run.
+    /// What the reader's own workflow finds, if the reader may have one and read its run.
     async fn own_search(&self, reader: &Reader) -> Option<String> {
         let key = format!("own-{}", reader.name.replace([' ', ':', '_'], "-"));
         let step = json!({"id": "find", "type": "search.query", "with": {"q": "{{ inputs.q }}", "limit": 100}});
@@ -350,7 +350,7 @@ impl<'a> World<'a> {
         (ended.status == 200).then_some(ended.text)
     }
 
-    /// What a webhook endpoint of the reader's gets when everything so far is sent to it.
+    /// What an endpoint of the reader receives in a replay of all events.
     async fn replayed(&self, reader: &Reader) -> Option<String> {
         let receiver = Receiver::always(200).await;
         let body = json!({"name": "own", "url": receiver.url(), "events": ["*"]});
@@ -380,30 +380,30 @@ impl<'a> World<'a> {
     }
 }
 
-/// Whether an answer shows a record.
+/// Whether a response shows a record.
 fn shows(surface: &str, answer: &str, record: &Record) -> bool {
     if surface.starts_with("analytics") {
         return record
             .metric
             .is_some_and(|metric| answer.contains(&format!("\"{metric}\"")) || answer.contains(&format!("{metric},")));
     }
-    // A record of the audit names what it is about by its id.
+    // A record of the audit names its resource by id.
     answer.contains(record.needle) || (surface.starts_with("audit") && answer.contains(&record.id))
 }
 
-/// Whether a surface shows all that its reader may see. A run of somebody else is shown as a whole or not at all.
+/// Whether a surface shows everything that its reader may see. A run of somebody else is shown completely or not at all.
 fn is_exact(surface: &str) -> bool {
     !surface.starts_with("run that")
 }
 
 #[tokio::test]
-async fn no_surface_shows_what_the_reader_cannot_read_directly() {
+async fn no_surface_shows_unreadable_records() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("api_keys.max_live", 1000);
     with_setup(setup, async |app| {
         let world = World::new(app).await;
         let readers = world.readers().await;
         let everything = world.answers(&readers[0]).await;
-        // What somebody sees who may read everything: each surface shows something, and each record is on several.
+        // A reader with all rights: each surface shows something, and each record is on several surfaces.
         for (surface, answer) in &everything {
             let answer = answer.as_deref().unwrap_or_else(|| panic!("{surface} refuses everybody"));
             assert!(world.records.iter().any(|record| shows(surface, answer, record)), "{surface} shows nothing: {answer}");
@@ -416,7 +416,7 @@ async fn no_surface_shows_what_the_reader_cannot_read_directly() {
         for (place, reader) in readers.iter().enumerate() {
             let mut answers = if place == 0 { everything.clone() } else { world.answers(reader).await };
             if reader.name == "stranger" {
-                // Figures of their own tenant have the same names.
+                // The analytics of the reader's own tenant have the same names.
                 answers.retain(|surface, _| !surface.starts_with("analytics"));
             }
             for (surface, answer) in &answers {
@@ -424,7 +424,7 @@ async fn no_surface_shows_what_the_reader_cannot_read_directly() {
                     cases += 1;
                     let Some(answer) = answer else { continue };
                     let usual = everything.get(surface).and_then(Option::as_deref).is_some_and(|all| shows(surface, all, record));
-                    // Nothing reads a secret, so the four scopes of the audit show what was done with it.
+                    // Nothing reads a secret, so the four scopes of the audit show its changes.
                     let audited = surface.starts_with("audit") && record.kind == "secret";
                     match shows(surface, answer, record) {
                         true if !sees && !audited => wrong.push(format!("{}: {surface} shows the {}", reader.name, record.kind)),
@@ -442,7 +442,7 @@ async fn no_surface_shows_what_the_reader_cannot_read_directly() {
     .await;
 }
 
-/// An id of the same kind that nothing has.
+/// An unused id of the same kind.
 fn unknown(record: &Record) -> Option<String> {
     let (prefix, _) = record.id.split_once('_')?;
     let path = record.path.replace(&record.id, &format!("{prefix}_01k9z7w3v5e8g9m2n4p6r8t0x1"));
@@ -450,32 +450,29 @@ fn unknown(record: &Record) -> Option<String> {
 }
 
 #[tokio::test]
-async fn conditions_and_ids_tell_nothing_of_what_the_reader_cannot_read() {
+async fn conditions_and_ids_do_not_reveal_unreadable_records() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("api_keys.max_live", 1000);
     with_setup(setup, async |app| {
         let world = World::new(app).await;
         let readers = world.readers().await;
         let mut cases = 0;
         for (place, record) in world.records.iter().enumerate() {
-            // Where a condition has no meaning, nothing can be learned from it either.
+            // Where a condition has no meaning, it reveals nothing.
             let tag = world.full.get(&record.path).send().await.header("etag").to_owned();
             let unchanged = world.full.get(&record.path).header("if-none-match", "*").send().await.status;
             for reader in &readers {
-                let told = format!("{}: {}", reader.name, record.kind);
+                let case = format!("{}: {}", reader.name, record.kind);
                 let sees = reader.sees[place];
                 for condition in [tag.as_str(), "*"].into_iter().filter(|tag| !tag.is_empty()) {
                     let reply = reader.actor.get(&record.path).header("if-none-match", condition).send().await;
-                    assert!(sees || reply.status != 304, "{told} is the same for whom it is not there");
-                    assert!(!sees || reply.status == unchanged, "{told}: {}", reply.text);
+                    assert!(sees || reply.status != 304, "{case} is the same for whom it is not there");
+                    assert!(!sees || reply.status == unchanged, "{case}: {}", reply.text);
                     cases += 1;
                 }
                 let Some(unknown) = unknown(record).filter(|_| !sees) else { continue };
                 let (known, unknown) = (reader.actor.get(&record.path).send().await, reader.actor.get(&unknown).send().await);
                 for member in ["status", "code", "detail", "required_scopes"] {
-                    assert_eq!(
-                        known.body[member], unknown.body[member],
-                        "{told}: an id that exists is told from one that does not"
-                    );
+                    assert_eq!(known.body[member], unknown.body[member], "{case}: the response reveals that an id exists");
                 }
                 cases += 1;
             }

@@ -1,4 +1,4 @@
-//! Imports: lines in and answers out in one stream, upserts by external id, bad lines among good ones.
+//! Imports: lines and results in one stream, upserts by external id, and invalid lines among valid ones.
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -44,7 +44,7 @@ async fn events(actor: &Actor, types: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn records_are_created_changed_left_alone_and_removed() {
+async fn records_are_created_changed_unchanged_and_removed() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -56,9 +56,9 @@ async fn records_are_created_changed_left_alone_and_removed() {
         let owned = json!({"kind": "device", "external_id": "d1", "owner_external_id": "u1", "site": "Basel"});
         let second = send(&key, &[acme(), bo, device(1), owned.clone(), owned]).await;
         assert_eq!(statuses(&second), ["unchanged", "unchanged", "unchanged", "updated", "unchanged"]);
-        let told = events(&key, "device.*").await;
-        assert_eq!(told.len(), 2, "what is unchanged has no event");
-        let shown = &told[1]["data"]["device"];
+        let reported = events(&key, "device.*").await;
+        assert_eq!(reported.len(), 2, "what is unchanged has no event");
+        let shown = &reported[1]["data"]["device"];
         assert_eq!((&shown["owner"]["name"], &shown["organization"]["name"]), (&json!("Bo"), &json!("Acme")));
         assert_eq!((&shown["os"]["family"], &shown["hardware"]["serial"]), (&json!("windows"), &json!("S1")), "what is absent stays");
         assert_eq!((&shown["agent"]["status"], &shown["version"]), (&json!("online"), &json!(2)));
@@ -74,7 +74,7 @@ async fn records_are_created_changed_left_alone_and_removed() {
 }
 
 #[tokio::test]
-async fn a_bad_line_is_told_with_its_place_and_the_others_are_taken_up() {
+async fn a_bad_line_is_reported_and_the_others_are_imported() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -92,7 +92,7 @@ async fn a_bad_line_is_told_with_its_place_and_the_others_are_taken_up() {
         ];
         let reply = key.post(INGEST).text(LINES, body.join("\n")).send().await;
         let answers = reply.lines(200);
-        let told: Vec<(u64, &str, &str)> = answers
+        let reported: Vec<(u64, &str, &str)> = answers
             .iter()
             .filter(|answer| answer["status"] == "error")
             .map(|answer| {
@@ -101,7 +101,7 @@ async fn a_bad_line_is_told_with_its_place_and_the_others_are_taken_up() {
             })
             .collect();
         assert_eq!(
-            told,
+            reported,
             [
                 (2, "malformed_json", "-"),
                 (3, "validation_failed", "/os/family"),
@@ -119,7 +119,7 @@ async fn a_bad_line_is_told_with_its_place_and_the_others_are_taken_up() {
 }
 
 #[tokio::test]
-async fn an_array_is_taken_up_by_its_elements_and_a_broken_one_to_where_it_breaks() {
+async fn a_broken_array_is_imported_up_to_the_error() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["ingest:write"]).await;
@@ -143,7 +143,7 @@ async fn an_array_is_taken_up_by_its_elements_and_a_broken_one_to_where_it_break
 }
 
 #[tokio::test]
-async fn answers_come_while_the_body_is_still_being_sent() {
+async fn results_stream_while_the_body_is_sent() {
     for tls in [false, true] {
         let setup = Setup::default().with("rate_limits.enabled", false).with("listen.tls", tls);
         with_setup(setup, async |app| {
@@ -192,7 +192,7 @@ async fn ten_thousand_and_one_lines_are_answered_in_order() {
 }
 
 #[tokio::test]
-async fn what_was_committed_stays_when_the_client_goes() {
+async fn committed_lines_survive_a_disconnect() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -237,7 +237,7 @@ async fn an_import_makes_no_staff_and_changes_none() {
 }
 
 #[tokio::test]
-async fn the_local_operator_imports_into_a_tenant_and_another_tenant_sees_nothing_of_it() {
+async fn an_operator_import_is_invisible_to_other_tenants() {
     with_app(async |app| {
         let (tenant, other) = (app.tenant("acme").await, app.tenant("globex").await);
         let path = format!("/internal/admin/tenants/{}/ingest", tenant.id);

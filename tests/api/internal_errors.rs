@@ -1,4 +1,4 @@
-//! What clients learn of a failure inside: a code and the id of the request. The cause is for the log alone.
+//! Internal errors: clients get a code and the id of the request. Only the log has the cause.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -19,7 +19,7 @@ struct Damaged(String);
 impl Record for Damaged {
     const VERSION: u8 = 250;
 
-    /// What it replaces does not matter.
+    /// The replaced record does not matter.
     fn upgrade(_: u8, _: &[u8]) -> Result<Self, String> {
         Ok(Self(String::new()))
     }
@@ -28,7 +28,7 @@ impl Record for Damaged {
 static DAMAGED: Table<(TenantId, WorkflowId), Damaged> = Table::new(catalog::WORKFLOWS, &[]).counting(Counts::Records);
 
 #[tokio::test]
-async fn an_internal_error_tells_its_cause_to_the_log_alone() {
+async fn internal_causes_are_only_in_the_log() {
     let log = Log::listen();
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;

@@ -1,4 +1,4 @@
-//! The asset inventory: every filter by what it lets through, sections, counts, totals, pages, and who sees what.
+//! The asset inventory: filters, sections, counts, totals, pages, and access.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -19,8 +19,8 @@ pub async fn ingest(actor: &Actor, values: &[Value]) -> Vec<Value> {
     answers
 }
 
-/// Four devices that differ in everything: two that are well known, of which one is backed up, one of which nobody has told anything, and one
-/// that came an hour later. The ids of their organizations.
+/// Four different devices: two well-known ones of which one is backed up, one without any data, and one that was added an hour
+/// later. Returns the ids of their organizations.
 pub async fn fleet(app: &TestApp, tenant: &Tenant<'_>) -> (String, String) {
     let key = tenant.key(&["ingest:write", "inventory:read"]).await;
     let desk = json!({
@@ -58,7 +58,7 @@ pub async fn fleet(app: &TestApp, tenant: &Tenant<'_>) -> (String, String) {
     let zoe = json!({"kind": "user", "external_id": "zoe", "name": "Zoë Ångström", "organization_external_id": "acme"});
     let answers = ingest(&key, &[organization("acme"), organization("beta"), zoe]).await;
     for device in [desk, rack, bare] {
-        // Ids have the order of time, and within a millisecond none.
+        // Ids are ordered by time. Within one millisecond their order is random.
         app.advance(Duration::from_millis(1));
         ingest(&key, &[device]).await;
     }
@@ -90,8 +90,8 @@ fn names(report: &Value) -> String {
     names.join(" ")
 }
 
-/// Each filter with values and the devices that they let through, in the order of creation. `{acme}` and `{beta}` are organizations.
-/// At 01:00 the agent of `desk` is offline since ten minutes, that of `rack` is overdue, that of `late` is online.
+/// Each filter with values and the matching devices, in the order of creation. `{acme}` and `{beta}` are organizations. At 01:00
+/// the agent of `desk` has been offline for ten minutes, that of `rack` is overdue, and that of `late` is online.
 pub const CASES: &[(&str, &str, &str)] = &[
     ("organization_id", "{acme}", "desk bare"),
     ("organization_id", "{acme},{beta}", "desk rack bare late"),
@@ -175,11 +175,11 @@ pub const CASES: &[(&str, &str, &str)] = &[
     ("os_version", "24h2,10", "desk rack"),
 ];
 
-/// Parameters that choose the form of a report, and not its devices.
+/// Parameters that change the form of a report, but not its devices.
 const FORM: [&str; 8] = ["sections", "group_by", "summary", "rows", "format", "limit", "cursor", "include_total"];
 
 #[tokio::test]
-async fn every_filter_lets_through_what_it_says_alone_and_with_another() {
+async fn every_filter_works_alone_and_combined() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (acme, beta) = fleet(app, &tenant).await;
@@ -189,7 +189,7 @@ async fn every_filter_lets_through_what_it_says_alone_and_with_another() {
             let value = value.replace("{acme}", &acme).replace("{beta}", &beta);
             let pair: String = form_urlencoded::Serializer::new(String::new()).append_pair(filter, &value).finish();
             assert_eq!(names(&report(&key, &pair).await), *expected, "{filter}={value}");
-            // A filter that is ignored shows here even if the first devices were right by chance.
+            // This reveals an ignored filter even if the first devices matched by chance.
             let other = if *filter == "class" { "lifecycle=in_repair" } else { "class=server" };
             let both = names(&report(&key, &format!("{pair}&{other}")).await);
             assert_eq!(both, if expected.contains("rack") { "rack" } else { "" }, "{filter}={value}&{other}");
@@ -201,7 +201,7 @@ async fn every_filter_lets_through_what_it_says_alone_and_with_another() {
 }
 
 #[tokio::test]
-async fn every_parameter_of_the_document_has_a_case_here() {
+async fn every_documented_parameter_is_tested() {
     with_app(async |app| {
         let document = app.anonymous().get("/api/openapi.json").send().await.ok(200).clone();
         let parameters = document["paths"][REPORT]["get"]["parameters"].as_array().unwrap().clone();
@@ -217,27 +217,27 @@ async fn every_parameter_of_the_document_has_a_case_here() {
 }
 
 #[tokio::test]
-async fn all_that_is_wrong_is_told_at_once_with_what_was_meant() {
+async fn all_errors_are_reported_with_suggestions() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["inventory:read"]).await;
-        let told = |reply: crate::harness::Reply| -> Vec<(String, String, Value)> {
+        let reported = |reply: crate::harness::Reply| -> Vec<(String, String, Value)> {
             assert_eq!(reply.problem(422), "validation_failed");
             let errors = reply.body["errors"].as_array().unwrap().clone();
-            let mut told: Vec<_> = errors
+            let mut reported: Vec<_> = errors
                 .iter()
                 .map(|error| {
                     let text = |name: &str| error[name].as_str().unwrap().to_owned();
                     (text("parameter"), text("code"), error["suggestion"].clone())
                 })
                 .collect();
-            told.sort_by(|left, right| left.0.cmp(&right.0));
-            told
+            reported.sort_by(|left, right| left.0.cmp(&right.0));
+            reported
         };
         let row = |name: &str, code: &str, suggestion: Value| (name.to_owned(), code.to_owned(), suggestion);
         let words = "class=servr&os_family=windos&agent_status=onlin&patch_status=complient&protected=yes&sections=harware&group_by=modell&limit=201&last_seen_after=monday&organization_id=dev_1&tag=";
         assert_eq!(
-            told(key.get(&format!("{REPORT}?{words}")).send().await),
+            reported(key.get(&format!("{REPORT}?{words}")).send().await),
             [
                 row("agent_status", "not_allowed", json!("online")),
                 row("class", "not_allowed", json!("server")),
@@ -254,7 +254,7 @@ async fn all_that_is_wrong_is_told_at_once_with_what_was_meant() {
         );
         let forms = "ip=10.0.0&mac=d4:be&software=chrome==131&software_missing=X%3Cabc&site=%20&q=%20";
         assert_eq!(
-            told(key.get(&format!("{REPORT}?{forms}")).send().await),
+            reported(key.get(&format!("{REPORT}?{forms}")).send().await),
             [
                 row("ip", "wrong_form", Value::Null),
                 row("mac", "wrong_form", Value::Null),
@@ -264,9 +264,9 @@ async fn all_that_is_wrong_is_told_at_once_with_what_was_meant() {
                 row("software_missing", "wrong_form", Value::Null),
             ]
         );
-        let grouped = told(key.get(&format!("{REPORT}?group_by=class&limit=5&include_total=true&sections=os&rows=software")).send().await);
+        let grouped = reported(key.get(&format!("{REPORT}?group_by=class&limit=5&include_total=true&sections=os&rows=software")).send().await);
         assert!(grouped.iter().all(|(_, code, _)| code == "not_allowed") && grouped.len() == 4, "{grouped:?}");
-        let streamed = told(key.get(&format!("{REPORT}?format=csv&limit=5&include_total=false&summary=true&cursor=x")).send().await);
+        let streamed = reported(key.get(&format!("{REPORT}?format=csv&limit=5&include_total=false&summary=true&cursor=x")).send().await);
         assert!(streamed.iter().all(|(_, code, _)| code == "not_allowed") && streamed.len() == 4, "{streamed:?}");
         let unknown = key.get(&format!("{REPORT}?clas=server")).send().await;
         assert_eq!(unknown.problem(400), "unknown_parameter");
@@ -276,7 +276,7 @@ async fn all_that_is_wrong_is_told_at_once_with_what_was_meant() {
 }
 
 #[tokio::test]
-async fn rows_have_the_sections_that_were_asked_for_and_no_others() {
+async fn rows_have_only_the_requested_sections() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (acme, _) = fleet(app, &tenant).await;
@@ -301,14 +301,14 @@ async fn rows_have_the_sections_that_were_asked_for_and_no_others() {
         assert_eq!(
             report(&key, &format!("{all}&class=printer")).await["data"][0]["software"],
             json!([]),
-            "a device of which nothing is told has the lists that are asked for"
+            "a device without data has the requested lists"
         );
     })
     .await;
 }
 
 #[tokio::test]
-async fn groups_add_up_to_all_devices_and_totals_say_what_they_come_to() {
+async fn groups_add_up_to_the_total() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (acme, beta) = fleet(app, &tenant).await;
@@ -368,7 +368,7 @@ async fn groups_add_up_to_all_devices_and_totals_say_what_they_come_to() {
 }
 
 #[tokio::test]
-async fn pages_go_on_where_the_last_one_ended_also_within_the_packages_of_a_device() {
+async fn pages_continue_within_the_packages_of_a_device() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         fleet(app, &tenant).await;
@@ -420,7 +420,7 @@ async fn pages_go_on_where_the_last_one_ended_also_within_the_packages_of_a_devi
 }
 
 #[tokio::test]
-async fn a_report_needs_its_scope_and_shows_no_other_tenants_devices() {
+async fn a_report_needs_its_scope_and_stays_in_its_tenant() {
     with_app(async |app| {
         let (tenant, other) = (app.tenant("acme").await, app.tenant("globex").await);
         let (acme, _) = fleet(app, &tenant).await;
@@ -439,7 +439,7 @@ async fn a_report_needs_its_scope_and_shows_no_other_tenants_devices() {
 }
 
 #[tokio::test]
-async fn a_workflow_makes_small_reports_and_a_dry_run_tells_them() {
+async fn workflows_make_small_reports() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let lines: Vec<Value> = (0..150)

@@ -1,5 +1,5 @@
-//! Reports as streams: a table says what the JSON says and holds no formula, lines show that none is missing, all rows are of one
-//! moment, and a client that goes makes room.
+//! Reports as streams: a table equals the JSON and has no formula, an end line shows that no line is missing, all rows are read
+//! from one snapshot, and an aborted stream frees its slot.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
 
 const ALL: &str = "sections=summary,hardware,os,network,security,patch,software,warranty,backup";
 
-/// What a cell must hold for the member of a row at a path, worked out apart from the server.
+/// The expected cell for the member of a row at a path, computed independently of the server.
 fn expected(row: &Value, path: &str) -> String {
     let mut found = vec![Some(row)];
     for name in path.split('.') {
@@ -45,7 +45,7 @@ fn expected(row: &Value, path: &str) -> String {
     if texts.iter().all(String::is_empty) { String::new() } else { texts.join("; ") }
 }
 
-/// The paths to everything that is no object and no list.
+/// The paths to all values except objects and lists.
 fn leaves(value: &Value, path: &str, found: &mut std::collections::BTreeSet<String>) {
     match value {
         Value::Object(members) if path != "custom_fields" => {
@@ -59,7 +59,7 @@ fn leaves(value: &Value, path: &str, found: &mut std::collections::BTreeSet<Stri
 }
 
 #[tokio::test]
-async fn a_table_holds_what_the_json_holds() {
+async fn the_table_matches_the_json() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         fleet(app, &tenant).await;
@@ -121,11 +121,11 @@ async fn no_cell_is_a_formula() {
     .await;
 }
 
-/// A key, after more devices were sent than the buffers between a server and its client hold.
+/// A key, after sending more devices than the buffers between a server and its client hold.
 async fn key_with_many_devices(app: &TestApp) -> (crate::harness::Actor, String) {
     let acme = app.tenant("acme").await;
     let (actor, record) = acme.new_key("export", &["inventory:read", "ingest:write"]).await;
-    // The connection is not kept: it would count.
+    // A connection that is kept alive would count.
     let actor = actor.with("connection", "close");
     ingest(&actor, &[json!({"kind": "organization", "external_id": "acme", "name": "Acme"})]).await;
     let devices: Vec<Value> = (0..3_000).map(|number| device(number, "before")).collect();
@@ -141,7 +141,7 @@ fn device(number: u32, site: &str) -> Value {
 }
 
 #[tokio::test]
-async fn all_rows_of_a_stream_are_of_one_moment() {
+async fn a_stream_reads_one_snapshot() {
     with_app(async |app| {
         let (actor, key) = key_with_many_devices(app).await;
         let connection = stuck(app, &key, &format!("{REPORT}?format=ndjson")).await;
@@ -164,7 +164,7 @@ async fn all_rows_of_a_stream_are_of_one_moment() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_or_stops_reading_makes_room_and_its_stream_has_no_end() {
+async fn abandoned_streams_are_ended() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("limits.streams", 1).with("limits.stream_idle_seconds", 1);
     with_setup(setup, async |app| {
         let (actor, key) = key_with_many_devices(app).await;

@@ -1,5 +1,5 @@
-//! A refused request leaves its connection usable, or says that the connection ends. Bodies that the server does not read must not be
-//! taken for the next request.
+//! After refusing a request, the server keeps the connection usable or announces that it closes it. It never parses an unread body
+//! as the next request.
 
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -8,7 +8,7 @@ use tokio::{
 
 use crate::harness::{TestApp, with_app};
 
-/// A connection that sends requests one after the other.
+/// A connection that sends one request after another.
 struct Connection(BufReader<TcpStream>);
 
 impl Connection {
@@ -19,7 +19,7 @@ impl Connection {
     /// Sends the request. Returns the status and whether the server says that it closes the connection.
     async fn send(&mut self, head: &str, body: &[u8]) -> (u16, bool) {
         self.0.get_mut().write_all(format!("{head}\r\nHost: a.example\r\n\r\n").as_bytes()).await.unwrap();
-        // A server that has answered already may close while the rest is on its way.
+        // A server that has already responded may close the connection while the client still sends.
         let _ = self.0.get_mut().write_all(body).await;
         let (mut status, mut length, mut closes) = (0, 0, false);
         loop {
@@ -52,7 +52,7 @@ const REFUSALS: [(&str, u16); 6] = [
 ];
 
 #[tokio::test]
-async fn a_refusal_of_a_small_body_keeps_the_connection() {
+async fn refusing_a_small_body_keeps_the_connection() {
     with_app(async |app| {
         let mut connection = Connection::open(app).await;
         for length in [1, 1000, 10_000, 200_000] {
@@ -70,7 +70,7 @@ async fn a_refusal_of_a_small_body_keeps_the_connection() {
 }
 
 #[tokio::test]
-async fn a_refusal_of_a_large_body_is_received_and_ends_the_connection() {
+async fn refusing_a_large_body_ends_the_connection() {
     with_app(async |app| {
         for (head, status) in REFUSALS {
             let head = format!("{head}\r\nContent-Length: 1000000");
@@ -81,7 +81,7 @@ async fn a_refusal_of_a_large_body_is_received_and_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_client_that_awaits_continue_gets_the_refusal_at_once() {
+async fn expect_continue_gets_the_refusal_immediately() {
     with_app(async |app| {
         let head = "POST /api/psa/tickets HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 5000";
         assert_eq!(Connection::open(app).await.send(head, b"").await, (401, true));
@@ -90,7 +90,7 @@ async fn a_client_that_awaits_continue_gets_the_refusal_at_once() {
 }
 
 #[tokio::test]
-async fn an_operation_without_a_body_takes_an_empty_object() {
+async fn operations_without_a_body_accept_an_empty_object() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;

@@ -1,4 +1,4 @@
-//! Kept answers: what was answered to a credential is not repeated to it when it has lost the right to see it.
+//! Stored responses: a credential that lost the right to see a response does not get it again.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
 
 const KEYS: &str = "/api/admin/api-keys";
 
-/// Requests that are answered with a record.
+/// Requests that return a record.
 fn requests(organization: &str, provider: &Value, number: usize) -> Vec<(&'static str, Value)> {
     let definition = json!({"key": format!("w{number}"), "name": "W", "steps": [set("a", json!(1))]});
     vec![
@@ -43,7 +43,7 @@ fn requests(organization: &str, provider: &Value, number: usize) -> Vec<(&'stati
     ]
 }
 
-/// The scopes that a request needs, and one that it does not.
+/// The scopes that a request needs, and one that it does not need.
 const WRITES: [&str; 10] = [
     "tickets:write",
     "api_keys:write",
@@ -70,7 +70,7 @@ async fn lose(app: &TestApp, full: &Actor, key: &str, change: Option<Value>) {
 }
 
 #[tokio::test]
-async fn an_answer_is_not_repeated_to_a_credential_that_has_lost_rights() {
+async fn stored_responses_need_the_current_rights() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("api_keys.max_live", 1000);
     with_setup(setup, async |app| {
         let tenant = app.evaluation_tenant("acme").await;
@@ -114,12 +114,12 @@ async fn an_answer_is_not_repeated_to_a_credential_that_has_lost_rights() {
                     change.map(|change| if loss == "nothing" { json!({"name": format!("after {number}")}) } else { change });
                 lose(app, &full, &path, change).await;
                 let again = repeat(&actor, &request).await;
-                let told = format!("{} after the loss of {loss}: {}", request.0, again.text);
+                let case = format!("{} after the loss of {loss}: {}", request.0, again.text);
                 if loss == "nothing" {
-                    assert_eq!((again.header("idempotency-replayed"), &again.text), ("true", &first.text), "{told}");
+                    assert_eq!((again.header("idempotency-replayed"), &again.text), ("true", &first.text), "{case}");
                 } else {
-                    assert!([401, 403].contains(&again.status), "{told}");
-                    assert!(again.header("idempotency-replayed").is_empty() && !again.text.contains("zzkept"), "{told}");
+                    assert!([401, 403].contains(&again.status), "{case}");
+                    assert!(again.header("idempotency-replayed").is_empty() && !again.text.contains("zzkept"), "{case}");
                 }
                 cases += 1;
             }

@@ -1,4 +1,4 @@
-//! Who answers for a key: a key is paused with its owner, and goes on when somebody who covers it takes it over.
+//! Owners of keys: losing the owner pauses a key, and a caller that covers it can take it over.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::{Actor, PASSWORD, TestApp, with_app};
 const KEYS: &str = "/api/admin/api-keys";
 const USERS: &str = "/api/admin/users";
 
-/// A member of staff who is signed in, and their path.
+/// A signed-in staff user and the path of the user.
 pub async fn person(app: &TestApp, admin: &Actor, name: &str, role: &str) -> (Actor, String) {
     let email = format!("{name}@acme.example");
     let user = admin.post(USERS).json(json!({"email": email, "name": name, "role": role})).send().await.ok(201).clone();
@@ -18,7 +18,7 @@ pub async fn person(app: &TestApp, admin: &Actor, name: &str, role: &str) -> (Ac
     (app.sign_in(&email).await, format!("{USERS}/{}", user["id"].as_str().unwrap()))
 }
 
-/// A key, and whoever presents it.
+/// A key, and a client that uses it.
 pub async fn key_of(app: &TestApp, maker: &Actor, name: &str, scopes: &[&str]) -> (Actor, Value) {
     let key = maker.post(KEYS).json(json!({"name": name, "scopes": scopes})).send().await.ok(201).clone();
     (app.anonymous().bearer(key["key"].as_str().unwrap()), key)
@@ -37,7 +37,7 @@ async fn works(actor: &Actor) -> bool {
 }
 
 #[tokio::test]
-async fn the_keys_of_a_removed_person_are_paused() {
+async fn removing_a_user_pauses_their_keys() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let (ada, ada_path) = person(app, &admin, "ada", "admin").await;
@@ -63,7 +63,7 @@ async fn the_keys_of_a_removed_person_are_paused() {
 }
 
 #[tokio::test]
-async fn the_keys_of_a_disabled_person_wait_until_they_are_enabled() {
+async fn disabling_a_user_pauses_their_keys() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let (ada, ada_path) = person(app, &admin, "ada", "admin").await;
@@ -81,7 +81,7 @@ async fn the_keys_of_a_disabled_person_wait_until_they_are_enabled() {
 }
 
 #[tokio::test]
-async fn a_lower_role_pauses_the_keys_that_it_does_not_cover() {
+async fn a_lower_role_pauses_stronger_keys() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let (ada, ada_path) = person(app, &admin, "ada", "admin").await;
@@ -98,7 +98,7 @@ async fn a_lower_role_pauses_the_keys_that_it_does_not_cover() {
 }
 
 #[tokio::test]
-async fn a_key_is_taken_over_by_somebody_who_covers_it() {
+async fn a_covering_user_takes_over_a_key() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let admin = tenant.admin().await;
@@ -134,7 +134,7 @@ async fn a_key_is_taken_over_by_somebody_who_covers_it() {
 }
 
 #[tokio::test]
-async fn revoking_a_key_pauses_the_keys_that_it_made() {
+async fn revoking_a_key_pauses_keys_it_created() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let (first, record) = key_of(app, &admin, "First", &["*"]).await;
@@ -152,7 +152,7 @@ async fn revoking_a_key_pauses_the_keys_that_it_made() {
 }
 
 #[tokio::test]
-async fn a_key_that_has_ended_hands_its_keys_on() {
+async fn keys_of_an_ended_key_get_a_new_owner() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let (ada, ada_path) = person(app, &admin, "ada", "admin").await;
@@ -174,7 +174,7 @@ async fn a_key_that_has_ended_hands_its_keys_on() {
 }
 
 #[tokio::test]
-async fn owners_never_lead_back_to_where_they_started() {
+async fn owners_never_form_a_cycle() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let (first, record) = key_of(app, &admin, "First", &["*"]).await;

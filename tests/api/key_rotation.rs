@@ -1,4 +1,4 @@
-//! Another installation key while the server works: every kind of secret is under it afterwards, and nobody notices.
+//! Rotating the installation key of a running server re-encrypts every kind of secret without any visible effect.
 
 use serde_json::{Value, json};
 use tenantd::app;
@@ -19,7 +19,7 @@ fn key(app: &TestApp) -> InstallationKey {
     InstallationKey::load(&app.data_directory().join("installation.key")).unwrap()
 }
 
-/// Asks until no change of the key is under way.
+/// Waits until no rotation is running.
 async fn rotated(app: &TestApp) -> Value {
     loop {
         let status = app.local().get(ROTATION).send().await.ok(200).clone();
@@ -30,7 +30,7 @@ async fn rotated(app: &TestApp) -> Value {
     }
 }
 
-/// How many secrets each table holds, all of which open under this key alone.
+/// The number of secrets in each table, all of which open with this key alone.
 async fn secrets(app: &TestApp, key: &InstallationKey) -> Result<Vec<(&'static str, u64)>, StoreError> {
     let sealer = Sealer::new(key);
     let count = app.running().app.store.scan(move |tx| {
@@ -45,7 +45,7 @@ async fn make_key(admin: &Actor) -> String {
     request.send().await.ok(201)["key"].as_str().unwrap().to_owned()
 }
 
-/// An attempt at the endpoint, checked with the secret that its owner has.
+/// Checks an attempt at the endpoint with the secret of its owner.
 async fn assert_signed(admin: &Actor, path: &str, secret: &str, receiver: &Receiver) {
     admin.post(&format!("{path}/test")).send().await.ok(200);
     let received = receiver.next().await;
@@ -56,7 +56,7 @@ async fn assert_signed(admin: &Actor, path: &str, secret: &str, receiver: &Recei
 }
 
 #[tokio::test]
-async fn a_server_at_work_turns_to_another_key_with_every_secret() {
+async fn a_running_server_rotates_every_secret() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, Timestamp::from_millis(1_767_225_600_000)).await;
     let receiver = Receiver::always(200).await;
@@ -89,7 +89,7 @@ async fn a_server_at_work_turns_to_another_key_with_every_secret() {
     assert!(secrets(&app, &before).await.is_err());
     assert!(!app.data_directory().join("installation.key.next").exists());
     assert_eq!(audit::public_key(&after).unwrap(), audit::public_key(&before).unwrap(), "what was signed can still be proved");
-    // Nobody notices: neither the version of a record, nor an answer, nor a signature is another.
+    // The rotation changes no version, no response and no signature.
     let provider_path = format!("/api/admin/identity-providers/{}", provider["id"].as_str().unwrap());
     assert_eq!(admin.get(&provider_path).send().await.header("etag"), "\"v1\"");
     assert_eq!(make_key(&admin).await, plaintext);

@@ -1,5 +1,5 @@
-//! Records of a release that checked no owners, taken up by this one: an owner with the rights goes on, anything else has a grace and then
-//! stops. Each record is brought into its older stored form, and the server is started on it.
+//! Records of a release that did not check owners, loaded by this release: a record whose owner has the rights keeps working,
+//! others stop after a grace period. The test converts each record to its older stored form and starts the server with it.
 
 use std::{
     sync::{Arc, Mutex},
@@ -28,11 +28,11 @@ use crate::{
 const KEYS: &str = "/api/admin/api-keys";
 const HELD: [&str; 5] = ["workflows:*", "webhooks:*", "events:read", "tickets:*", "api_keys:read"];
 const OWNERS: [&str; 3] = ["strong", "weak", "gone"];
-/// The endpoint of somebody with all rights, made by this release.
+/// An endpoint of an owner with all rights, created by this release.
 const CONTROL: &str = "control";
 const DAY: Duration = Duration::from_hours(24);
 
-/// A workflow in the form of version 1.
+/// A workflow in stored version 1.
 #[derive(Serialize, Deserialize)]
 struct OldWorkflow {
     key: String,
@@ -52,7 +52,7 @@ struct OldWorkflow {
 impl Record for OldWorkflow {
     const VERSION: u8 = 1;
 
-    /// What a record is replaced by is written over what it was.
+    /// The replaced record does not matter.
     fn upgrade(_: u8, fields: &[u8]) -> Result<Self, String> {
         decode_fields::<NewWorkflow>(fields).map(|new| new.old)
     }
@@ -79,7 +79,7 @@ static OLD_WORKFLOWS: Table<(TenantId, WorkflowId), OldWorkflow> = Table::new(ca
 pub static NEW_WORKFLOWS: Table<(TenantId, WorkflowId), NewWorkflow> =
     Table::new(catalog::WORKFLOWS, &[]).counting(Counts::Records);
 
-/// An endpoint in the form of version 1. Variants without fields are their numbers.
+/// An endpoint in stored version 1. Variants without fields are their numbers.
 #[derive(Serialize, Deserialize)]
 struct OldEndpoint {
     name: String,
@@ -127,7 +127,7 @@ impl Record for NewEndpoint {
 static OLD_ENDPOINTS: Table<(TenantId, WebhookId), OldEndpoint> = Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
 static NEW_ENDPOINTS: Table<(TenantId, WebhookId), NewEndpoint> = Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
 
-/// Stores all workflows and endpoints as the older release had them. How many of each.
+/// Stores all workflows and endpoints in the form of the older release. Returns the number of each.
 fn age(tx: &mut WriteTx) -> Result<(usize, usize), StoreError> {
     let workflows = NEW_WORKFLOWS.list(tx, &KeyRange::ALL, usize::MAX)?;
     for (key, workflow) in &workflows {
@@ -142,7 +142,7 @@ fn age(tx: &mut WriteTx) -> Result<(usize, usize), StoreError> {
     Ok((workflows.len(), endpoints.len()))
 }
 
-/// How many workflows each origin has: checked, and legacy.
+/// The number of workflows by origin: checked, and legacy.
 fn origins(app: &TestApp) -> (usize, usize) {
     let store = &app.running().app.store;
     let found = store.read(|tx| NEW_WORKFLOWS.list(tx, &KeyRange::ALL, usize::MAX)).unwrap();
@@ -166,7 +166,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Makes the records, takes rights from their owners, and starts this release on the records in their older form.
+    /// Creates the records, removes rights from their owners, and starts this release with the older form of the records.
     async fn start(legacy_days: u32) -> Self {
         let setup = setup().with("upgrade.legacy_days", legacy_days);
         let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, Timestamp::from_millis(1_767_225_600_000)).await;
@@ -215,15 +215,15 @@ impl Bench {
         Self { app, full, owners, endpoints, receiver, seen }
     }
 
-    /// Lets the event happen that starts workflows and goes to endpoints, and lets the schedule come.
+    /// Triggers the event for workflows and endpoints, and lets the schedule become due.
     async fn happens(&self, name: &str) {
-        // Runs of what happened before can be as young as now, and come first all the same.
+        // Runs of earlier events can have the same time and must still be first.
         self.app.advance(Duration::from_secs(1));
         self.full.post(KEYS).json(json!({"name": name, "scopes": ["tickets:read"], "expires_days": 5})).send().await.ok(201);
         self.app.advance(DAY);
     }
 
-    /// The states of the runs of a workflow, the oldest first, once there are so many and each has come to its end or stands still.
+    /// The states of the runs of a workflow, the oldest first, once this number exists and each has ended or is waiting.
     async fn runs(&self, key: &str, count: usize) -> Vec<String> {
         let asking = async {
             loop {
@@ -244,10 +244,10 @@ impl Bench {
         patience.unwrap_or_else(|_| panic!("the runs of {key} did not become {count} that stand still"))
     }
 
-    /// How often each of the endpoints has got something, once the endpoint that has an owner has got so many events.
+    /// The number of deliveries to each endpoint, once the endpoint with an owner has received this number of events.
     async fn deliveries(&self, events: usize, expected: [usize; 3]) -> [usize; 3] {
         let asking = async {
-            // Events are handed out in their order, to all endpoints at once.
+            // Events are sent in order, to all endpoints at the same time.
             while self.sent(CONTROL) < events || OWNERS.iter().zip(expected).any(|(owner, times)| self.sent(owner) < times) {
                 self.full.get("/api/auth/session").send().await.ok(200);
             }
@@ -263,7 +263,7 @@ impl Bench {
 }
 
 #[tokio::test]
-async fn a_record_of_an_older_release_without_an_owner_goes_on_for_30_days() {
+async fn records_without_an_owner_work_for_30_days() {
     let bench = Bench::start(30).await;
     assert_eq!(origins(&bench.app), (2, 4), "two have an owner who covers them");
     bench.happens("first").await;
@@ -274,7 +274,7 @@ async fn a_record_of_an_older_release_without_an_owner_goes_on_for_30_days() {
     }
     assert_eq!(bench.deliveries(1, [1, 1, 1]).await, [1, 1, 1]);
 
-    // Nobody changes one without its needs; the owner of another kind stays what they are.
+    // A change needs the rights of the record. The owner of the other kind does not change.
     for (owner, editor, expected) in [("weak", 1, 403), ("gone", 1, 403), ("strong", 1, 403), ("strong", 0, 200)] {
         let list = bench.full.get(&format!("{PATH}?limit=50")).send().await.ok(200)["data"].as_array().unwrap().clone();
         let found = list.iter().find(|workflow| workflow["key"] == format!("{owner}-event")).unwrap();
@@ -283,7 +283,7 @@ async fn a_record_of_an_older_release_without_an_owner_goes_on_for_30_days() {
         assert_eq!(reply.status, expected, "{owner}: {}", reply.text);
     }
 
-    // A restart does not begin the time again.
+    // A restart does not restart the grace period.
     let Bench { app, full, owners, endpoints, receiver, seen } = bench;
     app.advance(28 * DAY);
     let (directory, now) = app.stop().await;
@@ -308,7 +308,7 @@ async fn a_record_of_an_older_release_without_an_owner_goes_on_for_30_days() {
     }
     assert_eq!(bench.deliveries(2, [1, 1, 1]).await, [1, 1, 1], "nobody had noted who created an endpoint, so none has an owner");
 
-    // Somebody who covers them takes them over.
+    // A caller that covers them takes them over.
     for owner in ["weak", "gone"] {
         let body = json!({"action": "take_over", "workflow_key": format!("{owner}-event")});
         let refused = bench.owners[1].post(PATH).json(body.clone()).send().await;
@@ -328,7 +328,7 @@ async fn a_record_of_an_older_release_without_an_owner_goes_on_for_30_days() {
 }
 
 #[tokio::test]
-async fn the_operator_can_let_records_without_an_owner_stop_at_once() {
+async fn the_operator_can_stop_records_without_an_owner() {
     let bench = Bench::start(0).await;
     bench.happens("first").await;
     for owner in OWNERS {

@@ -1,5 +1,5 @@
-//! Keys of a release that checked no owners: one whose owner covers it goes on, any other is paused after a grace. The keys are brought into
-//! their older stored form, and the server is started on them.
+//! Keys of a release that did not check owners: a key that its owner covers keeps working, any other is paused after a grace
+//! period. The test converts the keys to their older stored form and starts the server with them.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -21,12 +21,12 @@ use crate::harness::{Actor, PASSWORD, Setup, TestApp};
 
 const KEYS: &str = "/api/admin/api-keys";
 const DAY: Duration = Duration::from_hours(24);
-/// What becomes of the owners: nothing, they lose their role, they are removed.
+/// What happens to the owners: nothing, they lose their role, or they are removed.
 const OWNERS: [&str; 3] = ["strong", "weak", "gone"];
-/// Made by the key of the owner who is gone.
+/// Created by the key of the removed owner.
 const SECOND: &str = "second";
 
-/// A key in the form of version 2.
+/// A key in stored version 2.
 #[derive(Serialize, Deserialize)]
 struct OldKey {
     name: String,
@@ -57,7 +57,7 @@ struct OldKey {
 impl Record for OldKey {
     const VERSION: u8 = 2;
 
-    /// What a record is replaced by is written over what it was.
+    /// The replaced record does not matter.
     fn upgrade(_: u8, fields: &[u8]) -> Result<Self, String> {
         decode_fields::<NewKey>(fields).map(|new| new.old)
     }
@@ -69,9 +69,9 @@ struct NewKey {
     owner: Option<Author>,
     paused: Option<(u32, Timestamp)>,
     generation: u32,
-    /// 0 stands for a key that was checked.
+    /// 0 is a checked key.
     origin: u32,
-    /// Digests of secrets that were replaced.
+    /// Digests of replaced secrets.
     retired: Vec<[u8; 32]>,
 }
 
@@ -82,7 +82,7 @@ impl Record for NewKey {
 static OLD_KEYS: Table<(TenantId, ApiKeyId), OldKey> = Table::new(catalog::API_KEYS, &[]).counting(Counts::Records);
 static NEW_KEYS: Table<(TenantId, ApiKeyId), NewKey> = Table::new(catalog::API_KEYS, &[]).counting(Counts::Records);
 
-/// Stores all keys as the older release had them, which did not pause any.
+/// Stores all keys in the form of the older release, which paused none.
 fn age(tx: &mut WriteTx) -> Result<(), StoreError> {
     for (id, NewKey { old, owner, paused, origin, .. }) in NEW_KEYS.list(tx, &KeyRange::ALL, usize::MAX)? {
         assert!(owner.is_none() && origin == 0, "{}", old.name);
@@ -95,7 +95,7 @@ struct Bench {
     app: TestApp,
     setup: Setup,
     admin: Actor,
-    /// The keys that owners made, in the order of [`OWNERS`], and the second one.
+    /// The keys of the owners, in the order of [`OWNERS`], and the second key.
     keys: Vec<(&'static str, Actor)>,
 }
 
@@ -132,7 +132,7 @@ impl Bench {
         Self { app, setup, admin, keys }
     }
 
-    /// The answers to each of the keys, in their order.
+    /// The status for each of the keys, in order.
     async fn answers(&self) -> Vec<u16> {
         let mut answers = Vec::new();
         for (_, key) in &self.keys {
@@ -163,7 +163,7 @@ async fn make(app: &TestApp, maker: &Actor, name: &str, scopes: &Value) -> Actor
 }
 
 #[tokio::test]
-async fn a_key_of_an_older_release_without_an_owner_works_for_30_days() {
+async fn keys_without_an_owner_work_for_30_days() {
     let bench = Bench::start(30).await;
     let end = (bench.app.now() + 30 * DAY).to_string();
     assert_eq!(bench.answers().await, [200; 4]);
@@ -171,7 +171,7 @@ async fn a_key_of_an_older_release_without_an_owner_works_for_30_days() {
         assert_eq!(bench.record(name).await["legacy_until"], expected, "{name}");
     }
 
-    // A restart does not begin the time again.
+    // A restart does not restart the grace period.
     bench.app.advance(29 * DAY);
     let bench = bench.restarted().await;
     assert_eq!(bench.answers().await, [200; 4]);
@@ -186,10 +186,10 @@ async fn a_key_of_an_older_release_without_an_owner_works_for_30_days() {
         (&json!("legacy"), &json!("disabled"), &Value::Null)
     );
     let feed = bench.admin.get("/api/events?types=api_key.paused&limit=100").send().await.ok(200).clone();
-    let told = feed["data"].as_array().unwrap().iter().filter(|event| event["data"]["api_key"]["paused"]["reason"] == "legacy");
-    assert_eq!(told.count(), 3);
+    let reported = feed["data"].as_array().unwrap().iter().filter(|event| event["data"]["api_key"]["paused"]["reason"] == "legacy");
+    assert_eq!(reported.count(), 3);
 
-    // Somebody who covers a key takes it over.
+    // A caller that covers the key takes it over.
     let path = format!("{KEYS}/{}/take-over", weak["id"].as_str().unwrap());
     let lesser = make(&bench.app, &bench.admin, "lesser", &json!(["api_keys:write"])).await;
     assert_eq!(lesser.post(&path).send().await.status, 403);
@@ -201,7 +201,7 @@ async fn a_key_of_an_older_release_without_an_owner_works_for_30_days() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_taken_over_in_time_is_never_paused() {
+async fn a_key_taken_over_in_time_is_never_paused() {
     let bench = Bench::start(30).await;
     let path = format!("{KEYS}/{}/take-over", bench.record("weak").await["id"].as_str().unwrap());
     assert!(bench.admin.post(&path).send().await.ok(200)["legacy_until"].is_null());
@@ -212,7 +212,7 @@ async fn a_key_that_is_taken_over_in_time_is_never_paused() {
 }
 
 #[tokio::test]
-async fn the_operator_can_let_keys_without_an_owner_stop_at_once() {
+async fn the_operator_can_stop_keys_without_an_owner() {
     let bench = Bench::start(0).await;
     bench.until_paused(&["weak", "gone", SECOND]).await;
     assert_eq!(bench.answers().await, [200, 401, 401, 401]);

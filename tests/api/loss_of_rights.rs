@@ -1,5 +1,5 @@
-//! Rights that are lost while something waits: whatever somebody has set up, nothing of it acts with a right that they no longer have. Every
-//! way to lose rights, against everything that can wait, with a restart of the server in between and without one.
+//! Rights that are lost while work is pending: nothing that a person has set up uses a right that the person has lost. Every way to
+//! lose rights against every kind of pending work, with and without a restart of the server.
 
 use std::{
     sync::{Arc, Mutex},
@@ -17,12 +17,12 @@ use crate::{
 };
 
 const KEYS: &str = "/api/admin/api-keys";
-/// What waits for a time waits for this long, which is longer than the shortest key lasts.
+/// The delay of timers, which is longer than the lifetime of the shortest key.
 const DELAY: Duration = Duration::from_hours(26);
 
 const HELD: [&str; 5] = ["workflows:*", "webhooks:*", "events:read", "tickets:*", "api_keys:read"];
 
-/// How rights are lost. `None` changes nothing: what waits acts, or the others show nothing.
+/// How rights are lost. `None` changes nothing: pending work then continues, otherwise the other cases would prove nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Loss {
     None,
@@ -48,15 +48,15 @@ const LOSSES: [Loss; 9] = [
     Loss::UserRemoved,
 ];
 
-/// Runs that wait, or workflows that wait for what starts them.
+/// Waiting runs, and workflows that wait for their trigger.
 const STATES: [&str; 9] =
     ["delay", "event", "approval", "retry", "queued", "called", "scheduled", "triggered", "sends-what-it-has-read"];
 struct Holder {
     loss: Loss,
     actor: Actor,
-    /// Where the key or the user is changed.
+    /// The path of the key or user to change.
     path: String,
-    /// The webhook endpoint that belongs to them.
+    /// The webhook endpoint of the holder.
     endpoint: String,
 }
 
@@ -70,7 +70,7 @@ impl Holder {
     }
 }
 
-/// What came to a receiver: the mark of the endpoint or of the step that sent it, and the kind of event.
+/// What receivers got: the mark of the sending endpoint or step, and the kind of event.
 type Seen = Arc<Mutex<Vec<String>>>;
 
 struct Bench {
@@ -118,7 +118,7 @@ impl Bench {
         holder.endpoint = format!("{WEBHOOKS}/{}", made.ok(201)["id"].as_str().unwrap());
     }
 
-    /// Saves the workflows of a holder, and starts those that somebody starts.
+    /// Saves the workflows of a holder, and starts the manual ones.
     async fn arm(&self, holder: &Holder) {
         let wait = json!({"id": "wait", "type": "wait.duration", "with": {"seconds": DELAY.as_secs()}});
         let event = json!({"id": "wait", "type": "wait.event", "with": {"event": "api_key.created"}});
@@ -138,7 +138,7 @@ impl Bench {
                 "delay" | "queued" => (by_hand.clone(), json!([wait, ticket])),
                 "event" => (by_hand.clone(), json!([event, ticket])),
                 "approval" => (by_hand.clone(), json!([approval, ticket])),
-                // What was read before is what must not be sent.
+                // Data that was read earlier must not be sent.
                 "retry" => (on_key.clone(), json!([send])),
                 "sends-what-it-has-read" => (on_key.clone(), json!([wait, send])),
                 "called" => (by_hand.clone(), json!([call, ticket])),
@@ -167,7 +167,7 @@ impl Bench {
         all.into_iter().filter(|run| run["workflow"]["key"] == key).collect()
     }
 
-    /// The runs of a workflow as soon as there are so many and all are as wanted.
+    /// The runs of a workflow, once this number exists and all match.
     async fn until(&self, key: &str, count: usize, wanted: impl Fn(&Value) -> bool) -> Vec<Value> {
         let asking = async {
             loop {
@@ -183,7 +183,7 @@ impl Bench {
         panic!("the runs of {key} did not become what they should: {:#?}", self.runs(key).await);
     }
 
-    /// A key, whose creation is the event that things wait for.
+    /// Creates a key. Its event is what pending work waits for.
     async fn happens(&self, name: &str) {
         self.full.post(KEYS).json(json!({"name": name, "scopes": ["tickets:read"]})).send().await.ok(201);
     }
@@ -228,7 +228,7 @@ async fn lose(bench: &Bench, holder: &Holder) {
 async fn settle(bench: &Bench, holders: &[Holder]) {
     bench.happens("first").await;
     for holder in holders {
-        // Only now: the event before is not theirs.
+        // Created only now: the earlier event does not belong to these holders.
         let event = holder.key("event");
         holder.actor.post(PATH).json(json!({"workflow_key": event})).send().await.ok(202);
         bench.until(&event, 1, |run| run["waiting_on"] == "event").await;
@@ -245,7 +245,7 @@ async fn settle(bench: &Bench, holders: &[Holder]) {
     }
 }
 
-/// Lets everything come that was waited for.
+/// Lets everything happen that pending work waits for.
 async fn push(app: &TestApp, bench: &Bench, holders: &[Holder]) {
     for holder in holders {
         for run in bench.runs(&holder.key("queued")).await.iter().filter(|run| run["waiting_on"] == "time") {
@@ -265,26 +265,26 @@ async fn push(app: &TestApp, bench: &Bench, holders: &[Holder]) {
     bench.happens("second").await;
 }
 
-/// Whether a run has come to where it stays: it has acted, or says that a right is missing and stands still.
+/// Whether a run has reached its final state: it acted, or it reports a missing right and waits.
 fn is_judged(state: &str, acts: bool, run: &Value) -> bool {
     let early = run["created_at"].as_str().unwrap().starts_with("2026-01-01");
     match (run["status"].as_str(), run["waiting_on"].as_str()) {
-        // By the test.
+        // Cancelled by the test.
         (Some("cancelled"), _) => true,
-        // The first event came before the loss.
+        // The first event preceded the loss.
         (Some("succeeded"), _) => acts || (state == "triggered" && early),
         // The second event has just started it.
         (_, Some("time")) => state == "sends-what-it-has-read" && !early,
-        // The receiver takes no attempt.
+        // The receiver responds to no attempt.
         (_, Some("retry")) => acts && state == "retry",
-        // The run that it has called lacks the right.
+        // The called run lacks the right.
         (_, Some("event")) => !acts && state == "called",
         (_, Some("authority")) => !acts,
         _ => false,
     }
 }
 
-/// What each thing that waited has done.
+/// Checks the effects of each kind of pending work.
 async fn judge(bench: &Bench, holder: &Holder, replayed: usize) -> usize {
     let acts = holder.loss == Loss::None;
     for state in STATES {
@@ -298,7 +298,7 @@ async fn judge(bench: &Bench, holder: &Holder, replayed: usize) -> usize {
         let done = if ["retry", "sends-what-it-has-read"].contains(&state) { bench.sent(&key) } else { bench.tickets(&key).await };
         assert_eq!(done > before, acts, "{key} has acted {done} times");
     }
-    // The endpoint got the first event, before the loss; a replay sends everything again, to those who may read it.
+    // The endpoint received the first event before the loss. A replay sends everything again, to readers with the right.
     if acts {
         bench.until_sent(&holder.name(), 2 + replayed).await;
     } else {
@@ -307,7 +307,7 @@ async fn judge(bench: &Bench, holder: &Holder, replayed: usize) -> usize {
     STATES.len() + 2
 }
 
-/// Replays everything to every endpoint, and says how much each of them has queued.
+/// Replays everything to every endpoint, and returns the number of queued deliveries of each.
 async fn replay(bench: &Bench, holders: &[Holder]) -> Vec<usize> {
     let mut queued = Vec::new();
     for holder in holders {
@@ -338,7 +338,7 @@ async fn everything_that_waits(restarts: bool) -> usize {
         for loss in LOSSES {
             holders.push(bench.holder(&app, &admin, loss).await);
         }
-        // After all keys are there: their creation is an event too.
+        // After all keys exist, because their creation is also an event.
         for holder in &mut holders {
             bench.listen(holder).await;
             bench.arm(holder).await;
@@ -364,19 +364,19 @@ async fn everything_that_waits(restarts: bool) -> usize {
 }
 
 #[tokio::test]
-async fn nothing_that_waits_acts_with_a_lost_right() {
+async fn pending_work_does_not_use_lost_rights() {
     let cases = everything_that_waits(false).await;
     assert!(cases >= 99, "there are only {cases} cases");
 }
 
 #[tokio::test]
-async fn nothing_that_waits_acts_with_a_lost_right_after_a_restart() {
+async fn pending_work_does_not_use_lost_rights_after_a_restart() {
     let cases = everything_that_waits(true).await;
     assert!(cases >= 99, "there are only {cases} cases");
 }
 
 #[tokio::test]
-async fn a_request_that_waits_is_answered_by_the_rights_of_its_end() {
+async fn a_long_poll_uses_the_rights_at_its_end() {
     crate::harness::with_app(async |app| {
         let tenant = app.evaluation_tenant("acme").await;
         let admin = tenant.admin().await;
@@ -387,7 +387,7 @@ async fn a_request_that_waits_is_answered_by_the_rights_of_its_end() {
             let head = bench.full.get("/api/events?limit=200&types=tenant.created").send().await.ok(200)["next_after"].clone();
             let poll = format!("/api/events?types=api_key.created&after={head}&wait_seconds=30");
             let polling = tokio::spawn(holder.actor.get(&poll).send());
-            // The request is under way before the rights are lost.
+            // The request starts before the rights are lost.
             for _ in 0..20 {
                 bench.full.get("/api/auth/session").send().await.ok(200);
             }

@@ -1,5 +1,5 @@
-//! The API as its clients see it: a real server on a port of its own, a clock that the test moves, and the store checked after
-//! every test. Actors (`app.admin()`, `app.key(…)`) stand for credentials; tests are named as sentences.
+//! The API from the client's view: a real server on its own port, a clock that the test moves, and a check of the store after every
+//! test. Actors (`app.admin()`, `app.key(…)`) represent credentials.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod all_problems;

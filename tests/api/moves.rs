@@ -1,5 +1,5 @@
-//! Records that move between organizations: readers see what is within their reach now, before and after, on every surface, and a move takes
-//! the right to write on both sides.
+//! Records that move between organizations: on every surface, readers see the records that are within their reach now. A move needs
+//! write access on both sides.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ const KEYS: &str = "/api/admin/api-keys";
 const TICKETS: &str = "/api/psa/tickets";
 const USERS: &str = "/api/admin/users";
 
-/// Somebody who looks, and the organizations within their reach; `None` for all.
+/// A reader, and the organizations within its reach; `None` for all.
 struct Reader {
     name: &'static str,
     actor: Actor,
@@ -68,7 +68,7 @@ impl Estate {
         Self { full, organizations: ids[..2].to_vec(), ticket, device, provider, contact }
     }
 
-    /// Asks for a move of a record of this kind, and says whether it was made.
+    /// Tries to move a record of this kind. Returns whether the move was allowed.
     async fn moves(&self, actor: &Actor, kind: &str, to: usize) -> bool {
         let target = json!({"organization_id": self.organizations[to]});
         let reply = match kind {
@@ -100,7 +100,7 @@ impl Estate {
         Reader { name, actor, reads_users: reach.is_none(), reach, is_stranger: false }
     }
 
-    /// What each surface answers about records of a kind, and what it calls them.
+    /// The responses of each surface for records of a kind, and the names of the surfaces.
     async fn surfaces(&self, actor: &Actor, kind: &str) -> Vec<(&'static str, String)> {
         let paths = match kind {
             "ticket" => vec![
@@ -150,7 +150,7 @@ async fn look(estate: &Estate, readers: &[Reader], at: usize) -> u32 {
         for kind in KINDS {
             for (surface, answer) in estate.surfaces(&reader.actor, kind).await {
                 cases += 1;
-                // A ticket names its device and its contact, so each answer is asked for its own kind.
+                // A ticket names its device and its contact, so each response is searched for its own kind.
                 let needle = if kind == "device" { "quokka-device".to_owned() } else { format!("quokka {kind}") };
                 let needle = if surface == "vms" { estate.provider.clone() } else { needle };
                 let sees = reader.covers(at) && (kind != "contact" || reader.reads_users);
@@ -176,7 +176,7 @@ async fn readers(app: &TestApp, tenant: &Tenant<'_>, estate: &Estate) -> Vec<Rea
 }
 
 #[tokio::test]
-async fn a_record_that_moves_is_seen_where_it_is_and_nowhere_else() {
+async fn a_moved_record_is_visible_in_its_new_place_only() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let estate = Estate::new(&tenant).await;
@@ -194,7 +194,7 @@ async fn a_record_that_moves_is_seen_where_it_is_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn a_move_needs_the_right_to_write_on_both_sides() {
+async fn a_move_needs_write_access_on_both_sides() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let estate = Estate::new(&tenant).await;
@@ -220,7 +220,7 @@ async fn a_move_needs_the_right_to_write_on_both_sides() {
 }
 
 #[tokio::test]
-async fn a_ticket_does_not_name_what_has_moved_out_of_reach() {
+async fn a_ticket_hides_references_out_of_reach() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let estate = Estate::new(&tenant).await;
@@ -229,7 +229,7 @@ async fn a_ticket_does_not_name_what_has_moved_out_of_reach() {
         let path = format!("{TICKETS}/{}", estate.ticket);
         let shown = north.get(&path).send().await;
         assert!(shown.text.contains("quokka-device") && shown.text.contains("quokka contact"));
-        // The device and the contact go; the ticket stays, with their ids.
+        // The device and the contact move. The ticket stays and keeps their ids.
         for kind in ["device", "contact"] {
             assert!(estate.moves(&estate.full, kind, 1).await);
         }
@@ -253,7 +253,7 @@ async fn a_ticket_does_not_name_what_has_moved_out_of_reach() {
             assert!(surface == "csv" || reply.text.contains(&estate.device), "{surface}: {}", reply.text);
         }
         assert!(estate.full.get(&path).send().await.text.contains("quokka-device"));
-        // The ticket follows. What happened to it in the north is not the south's to see.
+        // The ticket follows. Its history in the north stays invisible to the south.
         assert!(estate.moves(&estate.full, "ticket", 1).await);
         estate.full.patch(&path).json(json!({"subject": "quokka ticket in the south"})).send().await.ok(200);
         let seen = south.get(&history).send().await;

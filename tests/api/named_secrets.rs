@@ -1,4 +1,4 @@
-//! Named secrets: written and never read, sent by workflow steps to their hosts and to nobody else, and found in no record of a run.
+//! Named secrets: write-only, sent by workflow steps to their hosts only, and absent from all records of a run.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn secret(name: &str, host: &str) -> Value {
     json!({"name": name, "value": VALUE, "hosts": [host]})
 }
 
-/// A receiver as a secret names it.
+/// The host of a receiver, as a secret names it.
 fn host(receiver: &Receiver) -> String {
     format!("http://127.0.0.1:{}", receiver.port())
 }
@@ -43,7 +43,7 @@ fn pair(place: &str, code: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_secret_is_created_changed_rotated_and_deleted_and_never_shown() {
+async fn a_secret_value_is_never_shown() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let body =
@@ -97,7 +97,7 @@ async fn a_secret_is_created_changed_rotated_and_deleted_and_never_shown() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_with_a_secret_is_told_at_once() {
+async fn all_errors_of_a_secret_are_reported_at_once() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let body = json!({"name": "2fa", "value": VALUE, "hosts": ["ok.example", "x.example/path", "*.example", "a@b.example"]});
@@ -117,7 +117,7 @@ async fn everything_that_is_wrong_with_a_secret_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_host_is_added_only_with_the_value() {
+async fn adding_a_host_needs_the_value() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let path = create(&admin, json!({"name": "a", "value": VALUE, "hosts": ["a.example", "b.example"]})).await;
@@ -133,7 +133,7 @@ async fn a_host_is_added_only_with_the_value() {
     .await;
 }
 
-/// What can be read of runs and events.
+/// Everything that can be read about runs and events.
 async fn everything(desk: &Desk, run: &Value) -> String {
     let run = format!("{PATH}?run_id={}", run["id"].as_str().unwrap());
     let paths = [run.as_str(), "/api/events?limit=200", PATH, "/api/admin/audit?limit=200"];
@@ -147,7 +147,7 @@ async fn everything(desk: &Desk, run: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_step_sends_secrets_in_headers_and_bodies_and_no_record_has_them() {
+async fn steps_send_secrets_that_no_record_contains() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let receiver = Receiver::always(200).await;
@@ -180,7 +180,7 @@ async fn a_step_sends_secrets_in_headers_and_bodies_and_no_record_has_them() {
 }
 
 #[tokio::test]
-async fn a_secret_goes_to_its_hosts_and_for_its_workflows_alone() {
+async fn a_secret_goes_to_its_hosts_and_workflows_only() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let (home, away) = (Receiver::always(200).await, Receiver::always(200).await);
@@ -224,7 +224,7 @@ async fn a_secret_goes_to_its_hosts_and_for_its_workflows_alone() {
 }
 
 #[tokio::test]
-async fn what_inputs_say_is_never_read_as_the_name_of_a_secret() {
+async fn inputs_never_name_a_secret() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let receiver = Receiver::always(200).await;
@@ -242,7 +242,7 @@ async fn what_inputs_say_is_never_read_as_the_name_of_a_secret() {
 }
 
 #[tokio::test]
-async fn a_secret_is_named_alone_in_headers_and_bodies_and_nowhere_else() {
+async fn secrets_are_allowed_in_headers_and_bodies_only() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         create(&desk.key, secret("github", "x.example")).await;
@@ -295,7 +295,7 @@ async fn a_secret_is_named_alone_in_headers_and_bodies_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn credentials_are_not_written_into_steps() {
+async fn literal_credentials_in_steps_are_refused() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         for name in ["Authorization", "proxy-authorization", "X-API-Key", "cookie", "x-vault-token", "client-secret", "x-password"]
@@ -313,7 +313,7 @@ async fn credentials_are_not_written_into_steps() {
 }
 
 #[tokio::test]
-async fn saving_a_workflow_with_a_secret_needs_the_right_to_use_secrets() {
+async fn saving_a_secret_reference_needs_the_scope() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (admin, weak) = (tenant.key(&["*"]).await, tenant.key(&["workflows:*", "events:read"]).await);
@@ -346,7 +346,7 @@ async fn saving_a_workflow_with_a_secret_needs_the_right_to_use_secrets() {
 }
 
 #[tokio::test]
-async fn what_a_server_repeats_of_a_secret_is_not_kept() {
+async fn echoed_secrets_are_not_stored() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let json_body = json!({"seen": VALUE, "n": 1}).to_string();
@@ -384,7 +384,7 @@ async fn what_a_server_repeats_of_a_secret_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_dry_run_shows_placeholders_and_asks_for_no_value() {
+async fn a_dry_run_shows_placeholders_of_secrets() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let receiver = Receiver::always(200).await;
@@ -412,7 +412,7 @@ async fn export(app: &TestApp, tenant: &str, order: Value) -> String {
 }
 
 #[tokio::test]
-async fn secrets_leave_with_their_tenant_sealed_or_without_their_values() {
+async fn exports_have_sealed_secrets_or_none() {
     const KEY: &str = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
     with_app(async |old| {
         let tenant = old.evaluation_tenant("acme").await;

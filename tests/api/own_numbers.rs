@@ -1,4 +1,4 @@
-//! Every number that a tenant sees counts its own events: what others do leaves no gap and moves no cursor.
+//! Numbers that a tenant sees count only its own events: events of other tenants leave no gap and move no cursor.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ async fn feed(actor: &Actor, after: u64) -> Value {
     actor.get(&format!("/api/events?limit=200&after={after}")).send().await.ok(200).clone()
 }
 
-/// The numbers of all events, which must begin at 1 and have no gaps. How many there are.
+/// Checks that the event numbers start at 1 without gaps. Returns their count.
 async fn counted(actor: &Actor) -> u64 {
     let feed = feed(actor, 0).await;
     let seqs: Vec<u64> = feed["data"].as_array().unwrap().iter().map(seq).collect();
@@ -85,7 +85,7 @@ async fn two_tenants_each_count_their_own_events() {
         let replay = first.post(&format!("{}/replay", endpoint.path)).json(replay).send().await.ok(202).clone();
         assert_eq!((&replay["from_seq"], &replay["to_seq"]), (&json!(1), &json!(last)));
 
-        // The audit, and the figures.
+        // The audit and the analytics.
         for actor in [&first, &second] {
             let events = feed(actor, 0).await["data"].as_array().unwrap().clone();
             let trail = actor.get("/api/admin/audit?limit=200").send().await.ok(200)["data"].as_array().unwrap().clone();
@@ -104,7 +104,7 @@ async fn two_tenants_each_count_their_own_events() {
 }
 
 #[tokio::test]
-async fn an_idle_tenant_notices_nothing_of_others() {
+async fn events_of_others_do_not_change_an_idle_tenant() {
     with_app(async |app| {
         let (idle, busy) = (app.tenant("idle").await, app.tenant("busy").await);
         let key = idle.key(&["*"]).await;
@@ -132,7 +132,7 @@ async fn an_idle_tenant_notices_nothing_of_others() {
 }
 
 #[tokio::test]
-async fn numbers_go_on_after_a_restart() {
+async fn numbers_continue_after_a_restart() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let now = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, now).await;

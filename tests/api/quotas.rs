@@ -1,4 +1,4 @@
-//! Quotas: what a tenant may use, what is refused at a limit, and what goes on.
+//! Quotas: limits of a tenant, refusals at a limit, and operations that still work.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn standing(actor: &Actor, quota: &str) -> Value {
     reply.ok(200)["quotas"].as_array().unwrap().iter().find(|row| row["quota"] == quota).unwrap().clone()
 }
 
-/// Lets the operator set the limits of the actor's tenant.
+/// Sets the limits of the actor's tenant as the operator.
 pub async fn limit(app: &TestApp, actor: &Actor, limits: Value) -> Reply {
     let path = format!("/api/platform/tenants/{}/quotas", tenant_of(actor).await);
     app.operator().await.put(&path).json(limits).send().await
@@ -44,7 +44,7 @@ pub async fn check_is_clean(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn creations_are_refused_at_the_limit_and_only_those_of_the_tenant() {
+async fn creations_at_the_limit_are_refused_per_tenant() {
     with_app(async |app| {
         let (desk, other) = (Desk::new(app, "acme").await, Desk::new(app, "globex").await);
         let ticket = desk.ticket("first").await;
@@ -98,7 +98,7 @@ async fn changes_use_the_reserve_and_deletions_always_work() {
             "{counted}: the deletion, and that the quota was reached if that is out already"
         );
         app.advance(Duration::from_hours(24));
-        // What becomes due in the meantime is of the new day.
+        // Work that becomes due in the meantime counts for the new day.
         assert!(used(&desk.key, "events_per_day").await < events, "a new day");
         assert_eq!(try_ticket(&desk).await.status, 201);
     })
@@ -106,7 +106,7 @@ async fn changes_use_the_reserve_and_deletions_always_work() {
 }
 
 #[tokio::test]
-async fn stored_bytes_count_what_records_and_events_take_up() {
+async fn stored_bytes_count_records_and_events() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let before = used(&desk.key, "stored_bytes").await;
@@ -125,7 +125,7 @@ async fn stored_bytes_count_what_records_and_events_take_up() {
 }
 
 #[tokio::test]
-async fn stored_bytes_count_kept_answers() {
+async fn stored_bytes_count_stored_responses() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let body = json!({"subject": "log", "description": "x".repeat(20_000), "organization_id": desk.organization});
@@ -144,12 +144,12 @@ async fn stored_bytes_count_kept_answers() {
 }
 
 #[tokio::test]
-async fn a_tenant_is_warned_at_80_percent_and_when_a_limit_is_reached() {
+async fn warnings_are_sent_at_80_percent_and_at_the_limit() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let records = used(&desk.key, "records").await;
         limit(app, &desk.key, json!({"records": 2 * records})).await.ok(200);
-        let told = async |kind: &str, count: usize| {
+        let events_of = async |kind: &str, count: usize| {
             let path = format!("/api/events?types={kind}");
             loop {
                 let found = desk.key.get(&path).send().await.ok(200)["data"].as_array().unwrap().clone();
@@ -161,11 +161,11 @@ async fn a_tenant_is_warned_at_80_percent_and_when_a_limit_is_reached() {
         while used(&desk.key, "records").await * 10 < 2 * records * 8 {
             desk.ticket("more").await;
         }
-        let warned = told("quota.warning", 1).await;
+        let warned = events_of("quota.warning", 1).await;
         assert_eq!(warned[0]["data"]["quota"]["quota"], "records");
         assert!(warned[0]["data"]["quota"]["percent"].as_u64().unwrap() >= 80, "{}", warned[0]);
         while try_ticket(&desk).await.status == 201 {}
-        let reached = told("quota.reached", 1).await;
+        let reached = events_of("quota.reached", 1).await;
         assert_eq!(reached[0]["data"]["quota"]["used"], 2 * records);
         assert_eq!(standing(&desk.key, "records").await["status"], "reached");
     })
@@ -173,7 +173,7 @@ async fn a_tenant_is_warned_at_80_percent_and_when_a_limit_is_reached() {
 }
 
 #[tokio::test]
-async fn an_import_is_taken_up_to_the_quota_and_says_which_lines_are_not() {
+async fn an_import_reports_lines_beyond_the_quota() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -211,7 +211,7 @@ async fn workflows_stop_at_the_quota() {
         let ended = desk.status(&run, "failed").await;
         assert_eq!(ended["error"]["code"], "quota_exceeded", "{}", ended["error"]);
         assert!(used(&desk.key, "records").await <= records + 10);
-        // A tenant at its limit can still cancel, and stop what used it up.
+        // A tenant at its limit can still cancel runs and disable the workflow that used the quota.
         let again = desk.key.post(PATH).json(json!({"workflow_key": "many"})).send().await;
         assert_eq!(again.problem(403), "quota_exceeded");
         let many = desk.key.get(PATH).send().await.ok(200)["data"].as_array().unwrap().clone();
@@ -222,7 +222,7 @@ async fn workflows_stop_at_the_quota() {
 }
 
 #[tokio::test]
-async fn quotas_are_read_with_their_scope_and_set_by_the_operator_alone() {
+async fn only_the_operator_sets_quotas() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (admin, reader, analyst) =
@@ -263,7 +263,7 @@ async fn quotas_are_read_with_their_scope_and_set_by_the_operator_alone() {
 }
 
 #[tokio::test]
-async fn usage_is_kept_over_a_restart_and_goes_with_the_tenant() {
+async fn usage_survives_a_restart_and_ends_with_the_tenant() {
     let setup = Setup::default();
     let app =
         TestApp::start(tempfile::tempdir().unwrap(), &setup, tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000)).await;

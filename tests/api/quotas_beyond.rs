@@ -1,4 +1,4 @@
-//! Beyond a quota: what an import still removes, and where a run of a workflow stops.
+//! Beyond a quota: removals of an import still work, and runs of workflows stop.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::{
     workflows::{Desk, set, step},
 };
 
-/// Imports lines of which some may be refused.
+/// Imports lines. Some may be refused.
 pub async fn send(actor: &Actor, values: &[Value]) -> Vec<Value> {
     let body: String = values.iter().map(|value| format!("{value}\n")).collect();
     actor.post("/internal/ingest").text("application/x-ndjson", body).send().await.lines(200)
@@ -26,14 +26,14 @@ fn statuses(answers: &[Value]) -> Vec<&str> {
     answers.iter().filter_map(|answer| answer["status"].as_str()).collect()
 }
 
-/// Leaves the tenant no room for anything more of a quota.
+/// Exhausts a quota of the tenant.
 async fn use_up(app: &TestApp, actor: &Actor, quota: &str) {
     let now = used(actor, quota).await;
     limit(app, actor, json!({quota: now})).await.ok(200);
 }
 
 #[tokio::test]
-async fn an_import_removes_at_every_quota() {
+async fn imports_can_remove_beyond_the_quota() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -60,7 +60,7 @@ async fn an_import_removes_at_every_quota() {
 }
 
 #[tokio::test]
-async fn a_removal_makes_room_for_the_lines_behind_it() {
+async fn a_removal_makes_room_for_later_lines() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -78,7 +78,7 @@ async fn a_removal_makes_room_for_the_lines_behind_it() {
 }
 
 #[tokio::test]
-async fn a_backup_under_way_counts_although_it_has_no_event() {
+async fn a_running_backup_counts_without_an_event() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -94,7 +94,7 @@ async fn a_backup_under_way_counts_although_it_has_no_event() {
     .await;
 }
 
-/// A workflow that repeats a step a thousand times, which can name a text of 50,000 bytes as `steps.big.output.value`.
+/// A workflow that repeats a step a thousand times. The step can refer to a text of 50,000 bytes as `steps.big.output.value`.
 fn hoard(key: &str, repeated: &Value) -> Value {
     let items: Vec<u16> = (0..1_000).collect();
     let each = json!({"id": "each", "type": "for_each", "with": {"items": items, "steps": [repeated]}});
@@ -103,7 +103,7 @@ fn hoard(key: &str, repeated: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_run_stops_when_what_it_stores_is_beyond_the_quota() {
+async fn a_run_stops_at_the_storage_quota() {
     with_setup(Setup::default().with("rate_limits.enabled", false), async |app| {
         let big = "{{ steps.big.output.value }}";
         let inner = json!({"items": [big], "steps": [set("small", json!(1))]});
@@ -128,13 +128,13 @@ async fn a_run_stops_when_what_it_stores_is_beyond_the_quota() {
 }
 
 #[tokio::test]
-async fn a_run_without_room_for_a_step_goes_on_with_its_steps_for_a_failure() {
+async fn a_full_run_continues_with_its_failure_steps() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let big = json!({"id": "big", "type": "set", "with": {"value": "{{ inputs.text ~ inputs.text }}"}});
         let note = set("note", json!("{{ run.error.code }}"));
         desk.create(json!({"key": "big", "name": "Big", "steps": [big], "on_failure": [note]})).await;
-        // The run and its inputs fit, and the output does not.
+        // The run and its inputs fit, but the output does not.
         let most = used(&desk.key, "stored_bytes").await + 40_000;
         limit(app, &desk.key, json!({"stored_bytes": most})).await.ok(200);
         let run = desk.start("big", json!({"text": "x".repeat(25_000)})).await;
@@ -148,7 +148,7 @@ async fn a_run_without_room_for_a_step_goes_on_with_its_steps_for_a_failure() {
 }
 
 #[tokio::test]
-async fn a_step_is_given_a_bounded_amount() {
+async fn step_inputs_are_bounded() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let items = vec!["{{ steps.big.output.value }}"; 10];

@@ -1,4 +1,4 @@
-//! Rate limits: per credential and per tenant, per address without one, told in every answer.
+//! Rate limits: per credential and tenant, per address without a credential, and reported in every response.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ fn tight() -> Setup {
 }
 
 #[tokio::test]
-async fn a_credential_has_its_share_and_the_tenant_a_larger_one() {
+async fn credentials_and_tenants_have_separate_limits() {
     with_setup(tight(), async |app| {
         let acme = app.tenant("acme").await;
         let (first, second) = (acme.key(&["*"]).await, acme.key(&["tickets:*"]).await);
@@ -25,7 +25,7 @@ async fn a_credential_has_its_share_and_the_tenant_a_larger_one() {
         assert_eq!(refused.problem(429), "rate_limited");
         assert_eq!((refused.header("retry-after"), &refused.body["retry_after_seconds"]), ("10", &json!(10)));
         assert_eq!(refused.header("ratelimit-policy"), "\"read_credential\";q=6;w=60");
-        // Four are left for the tenant: refused requests do not count twice against it.
+        // Four requests are left for the tenant: a refused request does not count twice.
         for _ in 0..4 {
             second.get("/api/auth/session").send().await.ok(200);
         }
@@ -41,7 +41,7 @@ async fn a_credential_has_its_share_and_the_tenant_a_larger_one() {
 }
 
 #[tokio::test]
-async fn without_a_credential_the_address_is_counted_and_probes_are_not() {
+async fn anonymous_requests_are_limited_by_address() {
     with_setup(tight(), async |app| {
         let anonymous = app.anonymous();
         for _ in 0..3 {
@@ -64,7 +64,7 @@ async fn without_a_credential_the_address_is_counted_and_probes_are_not() {
 }
 
 #[tokio::test]
-async fn guessing_credentials_has_its_limit() {
+async fn guessing_credentials_is_limited() {
     with_setup(tight(), async |app| {
         let guess = || app.anonymous().bearer("tck_live_nonsense").get("/api/auth/session").send();
         for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! Keys that are for some organizations: what belongs to another, or to none, is not there for them.
+//! Keys restricted to organizations cannot see records of other organizations or of none.
 
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ fn references(list: &Value) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_restricted_key_sees_and_changes_tickets_of_its_organizations_alone() {
+async fn a_restricted_key_is_limited_to_tickets_it_reaches() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (ours, theirs) = (tenant.organization("Ours").await, tenant.organization("Theirs").await);
@@ -57,7 +57,7 @@ async fn a_restricted_key_sees_and_changes_tickets_of_its_organizations_alone() 
 }
 
 #[tokio::test]
-async fn a_restricted_key_cannot_lead_a_ticket_out_of_its_reach() {
+async fn a_restricted_key_cannot_move_a_ticket_out() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (ours, theirs) = (tenant.organization("Ours").await, tenant.organization("Theirs").await);
@@ -102,7 +102,7 @@ async fn a_restricted_key_cannot_lead_a_ticket_out_of_its_reach() {
 }
 
 #[tokio::test]
-async fn a_restricted_key_holds_nothing_that_is_over_the_whole_tenant() {
+async fn a_restricted_key_has_no_tenant_wide_scopes() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let ours = tenant.organization("Ours").await;
@@ -135,7 +135,7 @@ async fn a_restricted_key_holds_nothing_that_is_over_the_whole_tenant() {
 }
 
 #[tokio::test]
-async fn a_restricted_key_imports_into_its_organizations_alone() {
+async fn a_restricted_key_imports_into_its_organizations_only() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let whole = tenant.key(&["ingest:write"]).await;
@@ -176,7 +176,7 @@ async fn a_restricted_key_imports_into_its_organizations_alone() {
 }
 
 #[tokio::test]
-async fn a_restricted_key_finds_and_reports_its_organizations_alone() {
+async fn a_restricted_key_searches_its_organizations_only() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (ours, theirs) = (tenant.organization("Zeppelin Ours").await, tenant.organization("Zeppelin Theirs").await);
@@ -194,7 +194,7 @@ async fn a_restricted_key_finds_and_reports_its_organizations_alone() {
         refresh(&admin).await;
         let key = restricted(app, &admin, &[&ours], &["search:read", "inventory:read", "providers:read", "vms:*"]).await;
 
-        // The organization, the device, the provider and its VMs, which have its name in them.
+        // The organization, the device, the provider and its VMs, which contain its name.
         let search = async || key.get("/api/search?q=zeppelin&facets=organization,type").send().await.ok(200).clone();
         let found = search().await;
         assert_eq!((&found["page"]["total"], found["data"].as_array().unwrap().len()), (&json!(6), 6), "{found}");
@@ -228,7 +228,7 @@ async fn a_restricted_key_finds_and_reports_its_organizations_alone() {
 }
 
 #[tokio::test]
-async fn the_same_question_is_answered_by_what_each_caller_sees_and_by_how_things_are_now() {
+async fn cached_answers_respect_reach_and_changes() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (ours, theirs) = (tenant.organization("Ours").await, tenant.organization("Theirs").await);
@@ -238,7 +238,7 @@ async fn the_same_question_is_answered_by_what_each_caller_sees_and_by_how_thing
         }
         let key = restricted(app, &admin, &[&theirs], &["tickets:*"]).await;
         let list = async |caller: &Actor| references(caller.get(&format!("{TICKETS}?sort=number")).send().await.ok(200)).join(" ");
-        // Nothing changes in between, and the clock stands still.
+        // Nothing changes in between, and the clock does not move.
         for _ in 0..2 {
             assert_eq!(list(&admin).await, "T-1 T-2");
             assert_eq!(list(&key).await, "T-2");

@@ -1,4 +1,4 @@
-//! How requests may be sent, whatever they ask for: how their bodies are encoded, which host they name, and from which site they come.
+//! Rules for requests to any operation: the encoding of bodies, the host, and the origin.
 
 use serde_json::Value;
 use tokio::{
@@ -13,12 +13,12 @@ use crate::{
     harness::{Actor, TestApp, with_app},
 };
 
-/// What a schema refers to, if it does.
+/// Resolves a schema reference, if there is one.
 fn resolved<'a>(document: &'a Value, schema: &'a Value) -> &'a Value {
     schema["$ref"].as_str().and_then(|name| document.pointer(name.trim_start_matches('#'))).unwrap_or(schema)
 }
 
-/// The operations of both documents: method, path, and what the document says of each, with the schemas of its parameters.
+/// The operations of both documents: method, path and description, with the schemas of the parameters.
 async fn operations(actor: &Actor) -> Vec<(String, String, Value)> {
     let mut found = Vec::new();
     for place in ["/api/openapi.json", "/internal/openapi.json"] {
@@ -37,7 +37,7 @@ async fn operations(actor: &Actor) -> Vec<(String, String, Value)> {
 }
 
 #[tokio::test]
-async fn an_encoded_body_is_refused_by_every_operation_that_takes_one() {
+async fn encoded_bodies_are_refused_on_every_operation() {
     with_app(async |app| {
         let (key, operator) = (app.tenant("acme").await.key(&["*"]).await, app.operator().await);
         let mut tried = 0;
@@ -67,7 +67,7 @@ async fn an_encoded_body_is_refused_by_every_operation_that_takes_one() {
     .await;
 }
 
-/// The first line of the answer to bytes on a connection.
+/// Sends bytes on a connection and returns the first line of the response.
 async fn answer(app: &TestApp, request: &str) -> String {
     let mut connection = TcpStream::connect(app.base_url().trim_start_matches("http://")).await.unwrap();
     connection.write_all(request.as_bytes()).await.unwrap();
@@ -77,7 +77,7 @@ async fn answer(app: &TestApp, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_request_names_its_host_once() {
+async fn ambiguous_hosts_are_refused() {
     with_app(async |app| {
         let address = app.base_url().trim_start_matches("http://").to_owned();
         for path in ["/healthz", "/api/auth/session", "/documentation/", "/nowhere"] {
@@ -111,7 +111,7 @@ async fn a_request_names_its_host_once() {
 }
 
 #[tokio::test]
-async fn trace_is_refused_everywhere_and_echoes_nothing() {
+async fn trace_is_refused_everywhere() {
     with_app(async |app| {
         for path in ["/", "/healthz", "/api/auth/session", "/api/psa/tickets", "/nowhere"] {
             let request = format!("TRACE {path} HTTP/1.1\r\nHost: a.example\r\nX-Canary: 7f3a\r\nConnection: close\r\n\r\n");
@@ -122,7 +122,7 @@ async fn trace_is_refused_everywhere_and_echoes_nothing() {
     .await;
 }
 
-/// How far the log and the operations are: what a request with an effect moves.
+/// The positions of the log and the operations, which advance with every effect.
 fn effects(app: &TestApp) -> (u64, u64) {
     let store = &app.running().app.store;
     let head = store.read::<_, StoreError>(events::head).unwrap();
@@ -165,7 +165,7 @@ async fn a_get_from_another_site_has_no_effect() {
         for expected in ["/api/cloud/vms?refresh=true", "/api/psa/tickets?format=csv", "/api/psa/tickets"] {
             assert!(refused.iter().any(|path| path == expected), "{expected} was not refused: {refused:?}");
         }
-        // The same from this site, and from a client that is no browser, does what it says.
+        // The same request from this site, and from a client that is not a browser, takes effect.
         for site in [Some("same-origin"), Some("none"), None] {
             let before = effects(app);
             let call = |path: &str| site.iter().fold(admin.get(path), |call, site| call.header("sec-fetch-site", site));

@@ -1,4 +1,4 @@
-//! What is found first: a table of queries and the hit that is expected on top.
+//! Ranking: a table of queries and their expected first hits.
 
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ fn tickets() -> Vec<Value> {
     ]
 }
 
-/// Fills a tenant; the numbers of tickets are their places in the list.
+/// Fills a tenant. The numbers of tickets are their positions in the list.
 async fn fill(tenant: &Tenant<'_>) -> Actor {
     let key = tenant.key(&["*"]).await;
     let lines: String = directory().iter().map(|line| format!("{line}\n")).collect();
@@ -132,7 +132,7 @@ pub fn titles(found: &Value) -> Vec<&str> {
 
 const SUGGEST: &str = "&mode=suggest";
 
-/// Query, other parameters, and the title on top.
+/// Query, other parameters, and the title of the first hit.
 const EXPECTED: [(&str, &str, &str); 80] = [
     // Identifiers, in any spelling.
     ("7QX9ZK2", "", "SRV-DC-01"),
@@ -160,7 +160,7 @@ const EXPECTED: [(&str, &str, &str); 80] = [
     ("number:3", "", "Paper jam"),
     ("number:T-5", "", "Onboard new employee"),
     ("acme", "&types=organization", "Acme Manufacturing"),
-    // Names: exact, beginning, in part.
+    // Names: exact, prefix, part.
     ("Acme Manufacturing", "", "Acme Manufacturing"),
     ("paper jam", "", "Paper jam"),
     ("ACMELT0042", "", "ACMELT0042"),
@@ -224,7 +224,7 @@ const EXPECTED: [(&str, &str, &str); 80] = [
     ("chrme", "&types=software", "Google Chrome"),
 ];
 
-/// The same while somebody types.
+/// The same for queries that are still being typed.
 const SUGGESTED: [(&str, &str); 10] = [
     ("re", "Reception Printer"),
     ("recep", "Reception Printer"),
@@ -239,7 +239,7 @@ const SUGGESTED: [(&str, &str); 10] = [
 ];
 
 #[tokio::test]
-async fn the_expected_hit_is_on_top() {
+async fn the_expected_hit_is_first() {
     with_app(async |app| {
         let tenant = app.tenant("msp").await;
         let key = fill(&tenant).await;

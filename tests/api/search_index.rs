@@ -1,4 +1,4 @@
-//! The index follows the log: a client finds its own writes at once, and whatever happens to the files, nothing is lost.
+//! The index follows the log: a client finds its own writes immediately, and damaged files lose no data.
 
 use std::{
     path::{Path, PathBuf},
@@ -22,7 +22,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Waits until what is searchable is also on the disk.
+/// Waits until all searchable documents are also on disk.
 async fn settled(app: &TestApp) {
     let written = async {
         let mut wanted = 0;
@@ -43,7 +43,7 @@ async fn restarted(app: TestApp, between: impl FnOnce(&Path)) -> TestApp {
     TestApp::start(directory, &setup(), now).await
 }
 
-/// What happens to the index while no server runs.
+/// Damage to the index while no server runs.
 type Damage = (&'static str, fn(&Path));
 
 fn setup() -> Setup {
@@ -75,7 +75,7 @@ async fn rebuilds(app: &TestApp) -> u64 {
 }
 
 #[tokio::test]
-async fn a_client_finds_its_own_writes_at_once() {
+async fn writes_are_searchable_immediately() {
     with_app(async |app| {
         let (_, key) = key_of(app).await;
         for round in 0..60 {
@@ -96,7 +96,7 @@ async fn a_client_finds_its_own_writes_at_once() {
 }
 
 #[tokio::test]
-async fn what_is_on_the_disk_is_changed_and_removed_as_what_is_in_memory() {
+async fn flushed_documents_are_changed_and_removed() {
     let app = started().await;
     let (_, key) = key_of(&app).await;
     for number in 0..20 {
@@ -114,7 +114,7 @@ async fn what_is_on_the_disk_is_changed_and_removed_as_what_is_in_memory() {
 }
 
 #[tokio::test]
-async fn an_index_is_taken_up_again_after_a_restart() {
+async fn an_index_is_reused_after_a_restart() {
     let app = started().await;
     let (secret, key) = key_of(&app).await;
     put(&key, "d1", "heron-1").await;
@@ -129,7 +129,7 @@ async fn an_index_is_taken_up_again_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_missing_or_damaged_index_is_built_anew_by_itself() {
+async fn a_damaged_index_is_rebuilt_automatically() {
     let mut app = started().await;
     let (secret, key) = key_of(&app).await;
     for number in 0..30 {
@@ -177,7 +177,7 @@ async fn a_missing_or_damaged_index_is_built_anew_by_itself() {
 }
 
 #[tokio::test]
-async fn a_rebuild_is_asked_for_while_searches_are_answered() {
+async fn searches_work_during_a_rebuild() {
     with_app(async |app| {
         let (_, key) = key_of(app).await;
         put(&key, "d1", "heron-1").await;
@@ -191,7 +191,7 @@ async fn a_rebuild_is_asked_for_while_searches_are_answered() {
                 return;
             }
         }
-        panic!("it was not built anew");
+        panic!("the index was not rebuilt");
     })
     .await;
 }

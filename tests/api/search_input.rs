@@ -1,4 +1,4 @@
-//! What is sent to the search: bad input is told, strange input is answered, pages go on, and the answer has its promised form.
+//! Search input: invalid queries are reported, unusual ones are answered, pages continue, and responses have the documented form.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 #[tokio::test]
-async fn what_is_wrong_with_a_query_is_said() {
+async fn query_errors_are_reported() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -44,7 +44,7 @@ async fn what_is_wrong_with_a_query_is_said() {
         }
         assert_eq!(key.get("/api/search").send().await.problem(422), "validation_failed");
         assert_eq!(key.get("/api/search?q=x&colour=red").send().await.problem(400), "unknown_parameter");
-        // As many as fit into an address.
+        // As many as fit into a URL.
         let huge = vec!["a"; 10_000].join("+OR+");
         assert_eq!(key.get(&format!("/api/search?q={huge}")).send().await.status / 100, 4);
         assert_eq!(key.get("/api/search?q=x&cursor=nonsense").send().await.problem(400), "cursor_mismatch");
@@ -53,7 +53,7 @@ async fn what_is_wrong_with_a_query_is_said() {
 }
 
 #[tokio::test]
-async fn strange_text_is_answered_quickly() {
+async fn unusual_text_is_answered_quickly() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -96,7 +96,7 @@ async fn strange_text_is_answered_quickly() {
 }
 
 #[tokio::test]
-async fn pages_go_on_where_the_one_before_ended_and_the_total_is_exact() {
+async fn pages_have_no_gaps_and_an_exact_total() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;
@@ -127,7 +127,7 @@ async fn pages_go_on_where_the_one_before_ended_and_the_total_is_exact() {
 }
 
 #[tokio::test]
-async fn a_hit_says_why_it_was_found_and_its_texts_are_safe_to_show() {
+async fn highlights_are_escaped() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let key = tenant.key(&["*"]).await;

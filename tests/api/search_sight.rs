@@ -1,10 +1,10 @@
-//! Nobody finds what they may not read: by scope, by organization, by tenant. Nor is it counted or suggested.
+//! Search results contain, count and suggest only records that the caller may read: by scope, organization and tenant.
 
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use serde_json::{Value, json};
 
 use tenantd_base::access::{Grants, Reach};
-use tenantd_search::{Facets, Mode, Options, Order, Results, Sight};
+use tenantd_search::{Facets, Mode, Options, Order, Results, Visibility};
 
 use crate::{
     harness::{Actor, Tenant, TestApp, with_app},
@@ -29,10 +29,10 @@ fn options() -> Options {
     }
 }
 
-/// Searches as someone whose reach is restricted to these organizations.
+/// Searches with a reach restricted to these organizations.
 async fn within(app: &TestApp, tenant: &Tenant<'_>, organizations: &[&str], q: &str) -> Results {
     let reach = Reach::new(organizations.iter().map(|id| id.parse().unwrap()).collect());
-    let sight = Sight::new(tenant.id.parse().unwrap(), Grants::all(), reach);
+    let sight = Visibility::new(tenant.id.parse().unwrap(), Grants::all(), reach);
     app.running().app.slices.search.search(sight, q.to_owned(), options()).await.unwrap()
 }
 
@@ -41,7 +41,7 @@ fn found(results: &Results) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn a_key_without_the_scope_of_a_type_finds_counts_and_is_told_nothing_of_it() {
+async fn types_without_a_scope_are_invisible() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let all = tenant.key(&["*"]).await;
@@ -93,7 +93,7 @@ async fn a_key_without_the_scope_of_a_type_finds_counts_and_is_told_nothing_of_i
 }
 
 #[tokio::test]
-async fn a_restricted_credential_finds_what_belongs_to_its_organizations_only() {
+async fn a_restricted_credential_finds_its_organizations_only() {
     with_app(async |app| {
         let tenant = app.tenant("msp").await;
         let key = tenant.key(&["*"]).await;
@@ -122,7 +122,7 @@ async fn a_restricted_credential_finds_what_belongs_to_its_organizations_only() 
 }
 
 #[tokio::test]
-async fn software_is_found_while_a_device_within_sight_has_it() {
+async fn software_is_found_through_visible_devices() {
     with_app(async |app| {
         let tenant = app.tenant("msp").await;
         let key = tenant.key(&["*"]).await;
@@ -157,7 +157,7 @@ async fn software_is_found_while_a_device_within_sight_has_it() {
 }
 
 #[tokio::test]
-async fn an_id_finds_its_record_for_those_who_may_see_it() {
+async fn an_id_finds_its_visible_record() {
     with_app(async |app| {
         let (ours, theirs) = (app.tenant("acme").await, app.tenant("globex").await);
         let (key, stranger) = (ours.key(&["*"]).await, theirs.key(&["*"]).await);
@@ -186,13 +186,13 @@ async fn an_id_finds_its_record_for_those_who_may_see_it() {
     .await;
 }
 
-/// Words of which some are shared by all tenants, and some are of one.
+/// Words that all tenants share, and words of one tenant.
 fn vocabulary() -> impl Strategy<Value = Vec<String>> {
     prop::collection::vec("(shared|common|alpha|bravo|[a-d]{3,6})", 1..4)
 }
 
 #[test]
-fn no_query_crosses_the_border_of_a_tenant() {
+fn no_query_crosses_tenants() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(with_app(async |app| {
         let (one, other) = (app.tenant("one").await, app.tenant("other").await);

@@ -1,4 +1,4 @@
-//! Stored secrets stay with the target that they were given for: whatever of an address changes without them, nobody else gets them.
+//! Stored secrets stay with the target for which they were provided: no change of the address sends them to another server.
 
 use std::{
     collections::HashMap,
@@ -21,10 +21,10 @@ use crate::{
 const OLD: &str = "canary-old-8f1d";
 const NEW: &str = "canary-new-27ce";
 
-/// What receivers got: the `Host` of each request, and all of it.
+/// What receivers got: the `Host` of each request, and the whole request.
 type Seen = Arc<Mutex<Vec<(String, String)>>>;
 
-/// Receivers on loopback, which every name leads to.
+/// Receivers on loopback to which every name resolves.
 struct Net {
     ours: Authority,
     theirs: Authority,
@@ -58,7 +58,7 @@ impl Net {
         format!("https://home.test:{}", self.first.port())
     }
 
-    /// Every change of a target with the fields that it sets, and whether the target stays the same.
+    /// Every change of a target with its fields, and whether the target stays the same.
     fn moves(&self) -> Vec<(&'static str, Value, bool)> {
         let (home, port) = (self.home(), self.first.port());
         let with_comment = format!("our authority\n{}", self.ours.pem());
@@ -77,7 +77,7 @@ impl Net {
         ]
     }
 
-    /// Fails if the old secret came to anybody but the first receiver under its name, or not even there although it is expected.
+    /// Fails if another server got the old secret, or if the first receiver did not get an expected one.
     fn check(&self, name: &str, old_is_kept: bool) {
         let home = format!("home.test:{}", self.first.port());
         let at_home = |host: &str| host == home || host == home.replace("test:", "test.:");
@@ -94,7 +94,7 @@ async fn webhook(admin: &Actor, net: &Net) -> Endpoint {
 }
 
 #[tokio::test]
-async fn headers_of_a_webhook_are_removed_with_its_target() {
+async fn changing_a_webhook_target_removes_its_headers() {
     Net::with(async |app, net| {
         let admin = app.evaluation_tenant("acme").await.key(&["*"]).await;
         for (name, change, same) in net.moves() {
@@ -104,7 +104,7 @@ async fn headers_of_a_webhook_are_removed_with_its_target() {
             assert_eq!(changed.ok(200)["header_names"], expected, "{name}");
             endpoint.ask("test").await.ok(200);
             net.check(name, same);
-            // Back where it came from, it is gone all the same.
+            // Restoring the original target does not restore the secret.
             let back = json!({"url": format!("{}/hook", net.home()), "ca_certificate_pem": net.ours.pem()});
             assert_eq!(admin.put(&endpoint.path).json(back).send().await.ok(200)["header_names"], expected, "{name}");
             assert_eq!(endpoint.ask("test").await.ok(200)["status"], 200, "{name}");
@@ -123,7 +123,7 @@ async fn headers_of_a_webhook_are_removed_with_its_target() {
 }
 
 #[tokio::test]
-async fn the_default_port_spelled_out_is_the_same_target() {
+async fn an_explicit_default_port_is_the_same_target() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         for (from, to) in [
@@ -140,7 +140,7 @@ async fn the_default_port_spelled_out_is_the_same_target() {
 }
 
 #[tokio::test]
-async fn a_redirect_does_not_take_the_headers_along() {
+async fn redirects_do_not_get_the_headers() {
     with_app(async |app| {
         let admin = app.evaluation_tenant("acme").await.key(&["*"]).await;
         let away = Receiver::always(200).await;
@@ -154,7 +154,7 @@ async fn a_redirect_does_not_take_the_headers_along() {
     .await;
 }
 
-/// A kind of cloud with the field of its configuration that leads to the receiver.
+/// A kind of cloud, and the configuration field with the receiver's address.
 struct Kind {
     name: &'static str,
     field: &'static str,
@@ -186,7 +186,7 @@ const KINDS: [Kind; 5] = [
 ];
 
 #[tokio::test]
-async fn a_cloud_provider_changes_its_target_only_with_its_credential() {
+async fn a_cloud_target_change_needs_the_credential() {
     Net::with(async |app, net| {
         let admin = app.evaluation_tenant("acme").await.key(&["*"]).await;
         for Kind { name: kind, field, config, credential } in KINDS {
@@ -225,7 +225,7 @@ async fn a_cloud_provider_changes_its_target_only_with_its_credential() {
 }
 
 #[tokio::test]
-async fn a_cloud_provider_keeps_its_endpoint_and_pin_without_its_credential() {
+async fn an_endpoint_or_pin_change_needs_the_credential() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let create =
@@ -253,7 +253,7 @@ async fn a_cloud_provider_keeps_its_endpoint_and_pin_without_its_credential() {
 }
 
 #[tokio::test]
-async fn a_simulated_provider_needs_no_credential_to_change() {
+async fn a_simulated_provider_changes_without_a_credential() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         let path = cloud::path(&cloud::create(&admin, simulated("Sim", json!({"seed": 1}))).await);
@@ -264,7 +264,7 @@ async fn a_simulated_provider_needs_no_credential_to_change() {
 }
 
 #[tokio::test]
-async fn an_identity_provider_changes_its_target_only_with_its_secret() {
+async fn an_issuer_change_needs_the_client_secret() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let body = json!({
@@ -290,7 +290,7 @@ async fn an_identity_provider_changes_its_target_only_with_its_secret() {
 }
 
 #[tokio::test]
-async fn a_client_secret_goes_to_no_other_issuer() {
+async fn a_client_secret_stays_with_its_issuer() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         let path = format!("{}/{}", sso::PROVIDERS, scene.record["id"].as_str().unwrap());
@@ -301,17 +301,17 @@ async fn a_client_secret_goes_to_no_other_issuer() {
         assert_eq!((scene.provider.requests("/token"), evil.requests("/token")), (1, 0));
         let moved = json!({"issuer": evil.issuer(), "client_secret": NEW});
         scene.admin.put(&path).json(moved).send().await.ok(200);
-        let begun = scene.begin(json!({})).await;
-        let callback = evil.authorize(begun.body["redirect_url"].as_str().unwrap(), ada());
-        // The provider refuses the wrong secret; what matters is that it is not the old one.
-        assert_eq!(app.anonymous().with("cookie", &begun.cookie).get(&callback).send().await.status, 401);
+        let started = scene.begin(json!({})).await;
+        let callback = evil.authorize(started.body["redirect_url"].as_str().unwrap(), ada());
+        // The provider refuses the wrong secret. It must not be the old one.
+        assert_eq!(app.anonymous().with("cookie", &started.cookie).get(&callback).send().await.status, 401);
         assert_eq!((scene.provider.requests("/token"), evil.requests("/token")), (1, 1));
     })
     .await;
 }
 
 #[tokio::test]
-async fn orders_under_way_keep_a_provider_where_it_is() {
+async fn open_orders_prevent_a_target_change() {
     with_app(async |app| {
         let admin = app.evaluation_tenant("acme").await.key(&["*"]).await;
         let silent = Receiver::start(|_, _| Script::Silence).await;
@@ -334,7 +334,7 @@ async fn orders_under_way_keep_a_provider_where_it_is() {
 }
 
 #[tokio::test]
-async fn events_show_urls_without_their_queries() {
+async fn events_show_urls_without_queries() {
     with_app(async |app| {
         let tenant = app.evaluation_tenant("acme").await;
         let admin = tenant.key(&["*"]).await;

@@ -1,4 +1,4 @@
-//! No secret in clear anywhere on the disk, in a feed or in a snapshot: a canary in every secret field, then a search.
+//! No secret is in clear text on disk, in a feed or in a snapshot: the test searches for canaries from every secret field.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ fn contains(haystack: &[u8], needle: &str) -> bool {
 }
 
 #[tokio::test]
-async fn no_secret_is_on_the_disk_in_clear() {
+async fn no_secret_is_on_disk_in_clear_text() {
     let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &Setup::default().with("rate_limits.enabled", false), start).await;
     let acme = app.tenant("acme").await;
@@ -75,9 +75,9 @@ async fn no_secret_is_on_the_disk_in_clear() {
     }
 }
 
-/// Answers that are rendered once are those about keys and tickets (`tests/security/asvs.rs` holds that).
+/// Only responses about keys and tickets are rendered once, as `tests/security/asvs.rs` ensures.
 #[tokio::test]
-async fn an_answer_that_is_kept_holds_no_secret_and_is_for_its_audience() {
+async fn cached_responses_have_no_secret_and_one_audience() {
     with_app(async |app| {
         let (acme, other) = (app.tenant("acme").await, app.tenant("other").await);
         let (admin, stranger) = (acme.admin().await, other.admin().await);
@@ -96,7 +96,7 @@ async fn an_answer_that_is_kept_holds_no_secret_and_is_for_its_audience() {
         let restricted = app.anonymous().bearer(&restricted);
         let secrets = [made["key"].as_str().unwrap(), rotated.as_str(), PASSWORD];
         for place in [KEYS, path.as_str(), TICKETS, &tickets[0], &tickets[1]] {
-            // The second is answered with what was kept of the first: the clock stands still.
+            // The second request gets the cached response, because the clock does not move.
             let answers = [admin.get(place).send().await, admin.get(place).send().await];
             assert_eq!(answers[0].text, answers[1].text);
             assert!(answers[1].ok(200).to_string().contains("Canary name"), "{place}");
@@ -116,7 +116,7 @@ async fn an_answer_that_is_kept_holds_no_secret_and_is_for_its_audience() {
 }
 
 #[test]
-fn files_with_secrets_are_their_owner_s_alone() {
+fn secret_files_are_readable_by_their_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     tokio::runtime::Runtime::new().unwrap().block_on(async {
         let start = tenantd_base::clock::Timestamp::EPOCH;

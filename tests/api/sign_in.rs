@@ -1,4 +1,4 @@
-//! Signing in and out, sessions and their end, wrong passwords, and requests from other sites.
+//! Signing in and out, the end of sessions, wrong passwords, and cross-site requests.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ async fn login(app: &TestApp, email: &str, password: &str) -> crate::harness::Re
 }
 
 #[tokio::test]
-async fn a_session_begins_tells_who_it_is_and_ends() {
+async fn a_session_starts_identifies_and_ends() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         acme.admin().await;
@@ -34,7 +34,7 @@ async fn a_session_begins_tells_who_it_is_and_ends() {
 }
 
 #[tokio::test]
-async fn signing_in_ends_the_session_that_the_browser_had_and_no_other() {
+async fn signing_in_replaces_the_session_of_the_browser() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (elsewhere, first) = (acme.admin().await, app.sign_in("admin@acme.example").await);
@@ -53,7 +53,7 @@ async fn signing_in_ends_the_session_that_the_browser_had_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_session_ends_when_idle_and_in_any_case_after_a_day() {
+async fn a_session_ends_when_idle_or_after_a_day() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -71,7 +71,7 @@ async fn a_session_ends_when_idle_and_in_any_case_after_a_day() {
 }
 
 #[tokio::test]
-async fn five_wrong_passwords_block_the_account_for_a_while_known_or_not() {
+async fn five_wrong_passwords_block_an_address() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         acme.admin().await;
@@ -97,7 +97,7 @@ async fn five_wrong_passwords_block_the_account_for_a_while_known_or_not() {
 }
 
 #[tokio::test]
-async fn wrong_passwords_at_the_same_time_are_no_more_than_one_after_the_other() {
+async fn concurrent_wrong_passwords_are_all_counted() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         acme.admin().await;
@@ -117,7 +117,7 @@ async fn wrong_passwords_at_the_same_time_are_no_more_than_one_after_the_other()
 }
 
 #[tokio::test]
-async fn a_new_password_ends_all_sessions_and_the_block() {
+async fn a_new_password_ends_sessions_and_the_block() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -134,7 +134,7 @@ async fn a_new_password_ends_all_sessions_and_the_block() {
 }
 
 #[tokio::test]
-async fn another_site_can_neither_act_with_the_cookie_nor_sign_someone_in() {
+async fn cross_site_requests_are_refused() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;

@@ -1,4 +1,4 @@
-//! The pages for signing in, as a browser without scripts uses them.
+//! The sign-in pages in a browser without scripts.
 
 use serde_json::json;
 
@@ -17,7 +17,7 @@ async fn submit(actor: &Actor, path: &str, fields: &[(&str, &str)]) -> Reply {
 }
 
 #[tokio::test]
-async fn an_address_leads_to_the_provider_of_its_domain() {
+async fn an_address_redirects_to_its_identity_provider() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         let page = browser(app).get("/sign-in?return_to=/status/").send().await;
@@ -53,7 +53,7 @@ async fn an_address_leads_to_the_provider_of_its_domain() {
 }
 
 #[tokio::test]
-async fn an_address_without_a_provider_leads_to_the_password() {
+async fn an_address_without_a_provider_asks_for_the_password() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         acme.admin().await;
@@ -89,7 +89,7 @@ async fn an_address_without_a_provider_leads_to_the_password() {
 }
 
 #[tokio::test]
-async fn another_site_can_neither_sign_a_browser_in_nor_out() {
+async fn cross_site_sign_in_and_sign_out_are_refused() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -136,7 +136,7 @@ async fn a_link_sets_a_password_once() {
 }
 
 #[tokio::test]
-async fn somebody_with_one_password_at_two_tenants_chooses_between_them() {
+async fn a_password_of_two_tenants_offers_a_choice() {
     with_app(async |app| {
         for slug in ["acme", "beta"] {
             let path = format!("/internal/admin/tenants/{}/users", app.tenant(slug).await.id);
@@ -153,7 +153,7 @@ async fn somebody_with_one_password_at_two_tenants_chooses_between_them() {
         let chosen = submit(&browser(app), "/sign-in", &[fields[0], fields[1], ("tenant", "beta")]).await;
         let me = app.anonymous().with("cookie", &session(&chosen).unwrap()).get("/api/auth/session").send().await;
         assert_eq!((chosen.status, &me.ok(200)["tenant"]["name"]), (303, &json!("beta")));
-        // A link can name the tenant.
+        // A link can contain the tenant.
         let page = browser(app).get("/sign-in?password=true&tenant=be%22ta").send().await;
         assert!(page.text.contains("<input type=\"hidden\" name=\"tenant\" value=\"be&quot;ta\">"), "{}", page.text);
     })

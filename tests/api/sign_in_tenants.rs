@@ -1,4 +1,4 @@
-//! Addresses that several tenants have: each has its own account, and the password decides which one it is.
+//! Addresses that exist in several tenants: each tenant has its own account, and the password selects one.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::harness::{PASSWORD, Reply, TestApp, with_app};
 const ADA: &str = "ada@people.example";
 const OTHER: &str = "another long password";
 
-/// A tenant with Ada on its staff; its id.
+/// Creates a tenant with Ada on its staff and returns its id.
 async fn tenant_with_ada(app: &TestApp, slug: &str, password: &str) -> String {
     let tenant = app.tenant(slug).await;
     let body = json!({"email": ADA, "name": "Ada", "role": "admin", "password": password});
@@ -26,7 +26,7 @@ async fn login(app: &TestApp, password: &str, tenant: Option<&str>) -> Reply {
     app.anonymous().post("/api/auth/login").json(body).send().await
 }
 
-/// The tenant that somebody has signed in to.
+/// The tenant of a signed-in person.
 async fn tenant_of(app: &TestApp, reply: &Reply) -> Value {
     let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
     assert_eq!(reply.status, 200, "{}", reply.text);
@@ -34,7 +34,7 @@ async fn tenant_of(app: &TestApp, reply: &Reply) -> Value {
 }
 
 #[tokio::test]
-async fn the_password_decides_which_tenant_it_is() {
+async fn the_password_selects_the_tenant() {
     with_app(async |app| {
         let (acme, beta) = (tenant_with_ada(app, "acme", PASSWORD).await, tenant_with_ada(app, "beta", OTHER).await);
         assert_eq!(tenant_of(app, &login(app, PASSWORD, None).await).await, acme);
@@ -50,7 +50,7 @@ async fn the_password_decides_which_tenant_it_is() {
 }
 
 #[tokio::test]
-async fn a_password_that_is_right_at_several_tenants_asks_for_the_tenant() {
+async fn a_password_of_several_tenants_asks_for_the_tenant() {
     with_app(async |app| {
         let (acme, beta) = (tenant_with_ada(app, "acme", PASSWORD).await, tenant_with_ada(app, "beta", PASSWORD).await);
         tenant_with_ada(app, "gamma", OTHER).await;
@@ -66,7 +66,7 @@ async fn a_password_that_is_right_at_several_tenants_asks_for_the_tenant() {
 }
 
 #[tokio::test]
-async fn no_tenant_learns_of_the_others_or_keeps_an_address_from_them() {
+async fn an_address_may_exist_in_several_tenants() {
     with_app(async |app| {
         tenant_with_ada(app, "acme", PASSWORD).await;
         let beta = app.tenant("beta").await.admin().await;
@@ -91,7 +91,7 @@ async fn no_tenant_learns_of_the_others_or_keeps_an_address_from_them() {
 }
 
 #[tokio::test]
-async fn an_account_of_the_same_address_does_not_help_to_guess_a_password() {
+async fn another_account_does_not_help_to_guess_a_password() {
     with_app(async |app| {
         let acme = tenant_with_ada(app, "acme", PASSWORD).await;
         tenant_with_ada(app, "evil", OTHER).await;
@@ -101,14 +101,15 @@ async fn an_account_of_the_same_address_does_not_help_to_guess_a_password() {
         assert_eq!(login(app, OTHER, None).await.problem(429), "rate_limited", "both accounts are blocked");
         app.advance(Duration::from_secs(31));
         login(app, OTHER, None).await.ok(200);
-        // The one account's success does not clear the other's wrong passwords: that one is blocked, and nobody sees it.
+        // A success of one account does not reset the wrong passwords of the other. That account is blocked, and the caller cannot
+        // notice it.
         assert_eq!(login(app, "wrong wrong wrong", None).await.problem(401), "invalid_credentials");
         for tenant in [None, Some("acme"), Some(acme.as_str())] {
             assert_eq!(login(app, PASSWORD, tenant).await.problem(401), "invalid_credentials", "it is not compared: {tenant:?}");
         }
         app.advance(Duration::from_secs(61));
         assert_eq!(tenant_of(app, &login(app, PASSWORD, Some("acme")).await).await, acme);
-        // A password that is right for the one is a guess at the other, and such guesses end too.
+        // A password that is right for one account is a guess at the other. Such guesses are limited too.
         for _ in 0..20 {
             login(app, OTHER, None).await.ok(200);
         }
@@ -120,7 +121,7 @@ async fn an_account_of_the_same_address_does_not_help_to_guess_a_password() {
 }
 
 #[tokio::test]
-async fn nothing_shows_which_tenants_have_an_address() {
+async fn tenants_of_an_address_are_not_revealed() {
     with_app(async |app| {
         tenant_with_ada(app, "acme", PASSWORD).await;
         tenant_with_ada(app, "gamma", OTHER).await;
@@ -133,7 +134,7 @@ async fn nothing_shows_which_tenants_have_an_address() {
             let reply = app.anonymous().post("/api/auth/login").json(body).send().await;
             (reply.status, reply.body["code"].clone(), reply.body["detail"].clone(), reply.body["retry_after_seconds"].clone())
         };
-        // With an account, without one, in no tenant: each address goes through the same requests, and each step of them looks the same.
+        // With an account, without one, and in no tenant: each address sends the same requests, and all responses look the same.
         let people = [("ada@people.example", "acme"), ("eve@people.example", "acme"), ("ida@people.example", "nowhere")];
         for _ in 0..6 {
             let [first, second, third] = [
@@ -161,7 +162,7 @@ async fn nothing_shows_which_tenants_have_an_address() {
 }
 
 #[tokio::test]
-async fn nobody_signs_in_to_a_suspended_tenant() {
+async fn signing_in_to_a_suspended_tenant_is_refused() {
     with_app(async |app| {
         let (acme, beta) = (tenant_with_ada(app, "acme", PASSWORD).await, tenant_with_ada(app, "beta", PASSWORD).await);
         let set = async |act: &str| app.local().post(&format!("/api/platform/tenants/{acme}/{act}")).send().await.status;
@@ -183,7 +184,7 @@ async fn nobody_signs_in_to_a_suspended_tenant() {
 }
 
 #[tokio::test]
-async fn of_more_accounts_than_are_compared_the_tenant_is_named() {
+async fn too_many_accounts_need_the_tenant_name() {
     with_app(async |app| {
         for slug in ["t-1", "t-2", "t-3", "t-4"] {
             tenant_with_ada(app, slug, PASSWORD).await;

@@ -1,4 +1,4 @@
-//! Requests whose bodies come slowly: the rights of their end count, and the room that they hold is not taken from others.
+//! Requests with slow bodies: rights are checked at their end, and their memory is not taken from other tenants.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::harness::{Actor, Setup, TestApp, with_setup};
 const KEYS: &str = "/api/admin/api-keys";
 const TICKETS: &str = "/api/psa/tickets";
 
-/// A request whose body has not come yet.
+/// A request whose body has not been sent yet.
 struct Slow(TcpStream);
 
 impl Slow {
@@ -32,20 +32,20 @@ impl Slow {
 
     async fn answer(mut self) -> String {
         let mut answer = Vec::new();
-        // A refusal can close the connection before all of it was sent.
+        // A refusal can close the connection before everything was sent.
         drop(self.0.read_to_end(&mut answer).await);
         String::from_utf8_lossy(&answer).into_owned()
     }
 }
 
-/// A key with its record, and somebody who can take it away.
+/// A key with its record, and an actor that can revoke it.
 async fn key(app: &TestApp) -> (Actor, Value) {
     let tenant = app.tenant("acme").await;
     let (_, record) = tenant.new_key("slow", &["*"]).await;
     (tenant.key(&["*"]).await, record)
 }
 
-/// Asks for something else until a request that began before is no longer one that is answered at once.
+/// Sends other requests until an earlier request no longer counts as new.
 #[allow(clippy::disallowed_methods, reason = "the server measures in monotonic time, too")]
 async fn until_late(admin: &Actor) {
     let begin = Instant::now();
@@ -60,7 +60,7 @@ async fn revoke(admin: &Actor, record: &Value) {
 }
 
 #[tokio::test]
-async fn a_body_that_ends_after_its_key_was_revoked_changes_nothing() {
+async fn a_body_of_a_revoked_key_changes_nothing() {
     with_setup(Setup::default().with("rate_limits.enabled", false), async |app| {
         let (admin, record) = key(app).await;
         let plaintext = record["key"].as_str().unwrap();
@@ -79,7 +79,7 @@ async fn a_body_that_ends_after_its_key_was_revoked_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_import_ends_when_its_key_is_revoked() {
+async fn revoking_a_key_ends_its_import() {
     with_setup(Setup::default().with("rate_limits.enabled", false), async |app| {
         let (admin, record) = key(app).await;
         let line =
@@ -104,7 +104,7 @@ async fn an_import_ends_when_its_key_is_revoked() {
 }
 
 #[tokio::test]
-async fn the_bodies_of_one_tenant_do_not_take_the_room_of_others() {
+async fn slow_bodies_do_not_block_other_tenants() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("limits.buffered_body_bytes", 1 << 20);
     with_setup(setup, async |app| {
         let (_, record) = key(app).await;

@@ -1,5 +1,5 @@
-//! Single sign-on from the first request to a session: who comes in, who is created, what happens when keys change. What is refused is in
-//! `sso_refusals.rs`, the providers' records are in `sso_providers.rs`.
+//! Single sign-on from the first request to a session: matching and creating users, and key changes. `sso_refusals.rs` covers
+//! refusals, `sso_providers.rs` the records of providers.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::harness::{
 
 pub const PROVIDERS: &str = "/api/admin/identity-providers";
 
-/// A tenant with a provider of its own, and somebody in front of a browser.
+/// A tenant with its own provider, and a person with a browser.
 pub struct Scene<'a> {
     pub app: &'a TestApp,
     pub tenant: Tenant<'a>,
@@ -22,8 +22,8 @@ pub struct Scene<'a> {
     pub record: Value,
 }
 
-/// A sign-on that has begun in a browser.
-pub struct Begun {
+/// A sign-on that was started in a browser.
+pub struct SignOn {
     pub body: Value,
     pub cookie: String,
 }
@@ -42,18 +42,18 @@ impl<'a> Scene<'a> {
         Self { app, tenant, admin, provider, record }
     }
 
-    pub async fn begin(&self, more: Value) -> Begun {
+    pub async fn begin(&self, more: Value) -> SignOn {
         let mut body = json!({"domain": "acme.example"});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let reply = self.app.anonymous().post("/api/auth/sso").json(body).send().await;
         let cookie = reply.header("set-cookie").split(';').next().unwrap().to_owned();
-        Begun { body: reply.ok(200).clone(), cookie }
+        SignOn { body: reply.ok(200).clone(), cookie }
     }
 
-    /// Somebody signs in at the provider, and their browser comes back.
-    pub async fn come_back(&self, begun: &Begun, claims: Value) -> Reply {
-        let callback = self.provider.authorize(begun.body["redirect_url"].as_str().unwrap(), claims);
-        self.app.anonymous().with("cookie", &begun.cookie).get(&callback).send().await
+    /// The person signs in at the provider, and the browser returns to the callback.
+    pub async fn come_back(&self, started: &SignOn, claims: Value) -> Reply {
+        let callback = self.provider.authorize(started.body["redirect_url"].as_str().unwrap(), claims);
+        self.app.anonymous().with("cookie", &started.cookie).get(&callback).send().await
     }
 
     pub async fn sign_on(&self, claims: Value) -> Reply {
@@ -85,17 +85,17 @@ pub fn session(reply: &Reply) -> Option<String> {
 }
 
 #[tokio::test]
-async fn somebody_new_signs_in_becomes_a_user_and_is_known_by_their_subject_from_then_on() {
+async fn the_first_sign_on_creates_a_user() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
-        let begun =
+        let started =
             scene.begin(json!({"domain": "ACME.example.", "return_to": "/status/?a=b", "login_hint": "ada@acme.example"})).await;
-        let body = &begun.body;
+        let body = &started.body;
         assert_eq!((body["domain"].as_str(), body["provider"]["type"].as_str()), (Some("acme.example"), Some("oidc")));
         assert_eq!((&body["provider"]["id"], &body["provider"]["name"]), (&scene.record["id"], &json!("Acme")));
         assert!(body["redirect_url"].as_str().unwrap().contains("login_hint=ada%40acme.example"));
         assert!(body["redirect_url"].as_str().unwrap().contains(body["state"].as_str().unwrap()));
-        let reply = scene.come_back(&begun, ada()).await;
+        let reply = scene.come_back(&started, ada()).await;
         assert_eq!((reply.status, reply.header("location")), (303, "/status/?a=b"), "{}", reply.text);
         assert_eq!(reply.header("cache-control"), "no-store");
         let browser = app.anonymous().with("cookie", &session(&reply).unwrap());
@@ -111,9 +111,9 @@ async fn somebody_new_signs_in_becomes_a_user_and_is_known_by_their_subject_from
         assert!(user["last_login_at"].is_string());
         // The same subject with another address is the same person.
         let moved = json!({"sub": "ada-1", "email": "ada.king@acme.example", "email_verified": true});
-        let begun = scene.begin(json!({})).await;
-        let cookies = format!("{}; {}", begun.cookie, session(&reply).unwrap());
-        let again = scene.come_back(&Begun { cookie: cookies, ..begun }, moved).await;
+        let started = scene.begin(json!({})).await;
+        let cookies = format!("{}; {}", started.cookie, session(&reply).unwrap());
+        let again = scene.come_back(&SignOn { cookie: cookies, ..started }, moved).await;
         let before = browser.get("/api/auth/session").send().await;
         assert_eq!(before.problem(401), "session_expired", "the browser has a new session instead of its former one");
         let browser = app.anonymous().with("cookie", &session(&again).unwrap());
@@ -130,19 +130,19 @@ async fn somebody_new_signs_in_becomes_a_user_and_is_known_by_their_subject_from
 }
 
 #[tokio::test]
-async fn somebody_who_is_known_is_matched_by_their_verified_address_and_keeps_their_role() {
+async fn an_existing_user_is_matched_by_verified_address() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({"auto_provision": false})).await;
         let body = json!({"email": "ada@acme.example", "name": "Ada", "role": "viewer"});
         let created = scene.admin.post("/api/admin/users").json(body).send().await.ok(201).clone();
         assert!(created["password_link"].as_str().unwrap().starts_with(&format!("{}/set-password?token=", app.base_url())));
-        // An address that only the user information has is as good.
+        // An address that is only in the user information also works.
         scene.provider.twist(Twist { email_elsewhere: true, ..Twist::default() });
         let reply = scene.sign_on(ada()).await;
         let browser = app.anonymous().with("cookie", &session(&reply).expect(&reply.text));
         let me = browser.get("/api/auth/session").send().await.ok(200).clone();
         assert_eq!((&me["id"], &me["role"], &me["name"]), (&created["id"], &json!("viewer"), &json!("Ada")));
-        // Who is somebody else at the provider does not get the account with the address, until an administrator says so.
+        // A different subject does not get the account with the address until an administrator allows it.
         let other = json!({"sub": "ada-2", "email": "ada@acme.example", "email_verified": true});
         assert_eq!(scene.sign_on(other.clone()).await.problem(401), "invalid_credentials");
         let path = format!("/api/admin/users/{}/sso", created["id"].as_str().unwrap());
@@ -151,7 +151,7 @@ async fn somebody_who_is_known_is_matched_by_their_verified_address_and_keeps_th
         assert_eq!(browser.get("/api/auth/session").send().await.problem(401), "session_expired");
         assert_eq!(scene.sign_on(other).await.status, 303);
         assert_eq!(scene.user("ada").await.unwrap()["sso"]["subject"], "ada-2");
-        // Somebody whom nobody knows stays outside.
+        // An unknown person is refused.
         let nobody = json!({"sub": "bob-1", "email": "bob@acme.example", "email_verified": true});
         assert_eq!(scene.sign_on(nobody).await.problem(401), "invalid_credentials");
         assert_eq!(scene.reasons().await, ["other_identity", "no_account"]);
@@ -161,7 +161,7 @@ async fn somebody_who_is_known_is_matched_by_their_verified_address_and_keeps_th
 }
 
 #[tokio::test]
-async fn new_keys_of_the_provider_are_found_but_not_asked_for_all_the_time() {
+async fn new_provider_keys_are_fetched_at_a_limited_rate() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         assert_eq!(scene.sign_on(ada()).await.status, 303);
@@ -183,31 +183,31 @@ async fn new_keys_of_the_provider_are_found_but_not_asked_for_all_the_time() {
 }
 
 #[tokio::test]
-async fn a_domain_without_a_provider_and_one_whose_provider_does_not_count_are_answered_alike() {
+async fn unknown_and_inactive_domains_get_the_same_response() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({"enabled": false})).await;
         let ask = |domain: &str| app.anonymous().post("/api/auth/sso").json(json!({"domain": domain})).send();
-        let told = |reply: &Reply| {
+        let summary = |reply: &Reply| {
             assert_eq!(reply.problem(404), "sso_provider_not_found");
             assert!(reply.headers.get("set-cookie").is_none());
             let mut body = reply.body.clone();
             body.as_object_mut().unwrap().remove("request_id");
             body
         };
-        let (disabled, unknown) = (told(&ask("acme.example").await), told(&ask("nobody.example").await));
+        let (disabled, unknown) = (summary(&ask("acme.example").await), summary(&ask("nobody.example").await));
         assert_eq!(disabled, unknown);
         let path = format!("{PROVIDERS}/{}", scene.record["id"].as_str().unwrap());
         scene.admin.put(&path).json(json!({"enabled": true})).send().await.ok(200);
         ask("acme.example").await.ok(200);
         let suspend = format!("/api/platform/tenants/{}/suspend", scene.tenant.id);
         assert!(app.local().post(&suspend).send().await.status < 300);
-        assert_eq!(told(&ask("acme.example").await), unknown, "a suspended tenant");
+        assert_eq!(summary(&ask("acme.example").await), unknown, "a suspended tenant");
     })
     .await;
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_the_request_is_told_at_once() {
+async fn all_request_errors_are_reported_at_once() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         let ask = |body: Value| app.anonymous().post("/api/auth/sso").json(body).send();

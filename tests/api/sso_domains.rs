@@ -1,4 +1,4 @@
-//! Mail domains of identity providers: they count once they are proven, by a record in DNS or by the operator.
+//! Mail domains of identity providers: they take effect once a DNS record or the operator verifies them.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use crate::{
 
 type Texts = Arc<Mutex<Vec<(String, String)>>>;
 
-/// A server whose DNS has the texts that the test puts in.
+/// A server whose DNS returns the texts of the test.
 async fn with_dns(test: impl AsyncFnOnce(&TestApp, &Texts)) {
     let texts = Texts::default();
     let shown = texts.clone();
@@ -39,7 +39,7 @@ async fn verify(admin: &Actor, provider: &Value, domain: &str) -> crate::harness
     admin.post(&path).send().await
 }
 
-/// Whether people of the domain are sent to a provider.
+/// Whether people of the domain are redirected to a provider.
 async fn leads_somewhere(app: &TestApp, domain: &str) -> bool {
     let reply = app.anonymous().post("/api/auth/sso").json(json!({"domain": domain})).send().await;
     reply.body["code"] != "sso_provider_not_found"
@@ -57,7 +57,7 @@ async fn opened<'a>(app: &'a TestApp, slug: &str) -> (Tenant<'a>, Actor) {
 }
 
 #[tokio::test]
-async fn a_domain_counts_once_its_record_is_in_dns() {
+async fn a_domain_is_verified_by_its_dns_record() {
     with_dns(async |app, texts| {
         let (_, admin) = opened(app, "acme").await;
         let provider = claim(&admin, &["acme.com", "acme.org"]).await.ok(201).clone();
@@ -79,7 +79,7 @@ async fn a_domain_counts_once_its_record_is_in_dns() {
         assert_eq!(verify(&admin, &provider, "acme.com").await.ok(200)["version"], proven.body["version"], "it stays proven");
         assert_eq!(verify(&admin, &provider, "elsewhere.com").await.problem(404), "not_found");
         assert_eq!(events(&admin).await, ["identity_provider.created", "identity_provider.domain_proven"]);
-        // A domain that stays keeps its proof, and one that comes back has to be proven again.
+        // A domain that stays remains verified. A domain that was removed and added again must be verified again.
         let path = format!("{PROVIDERS}/{}", provider["id"].as_str().unwrap());
         let kept = admin.put(&path).json(json!({"domains": ["acme.com", "acme.net"]})).send().await;
         assert_eq!(kept.ok(200)["domain_claims"][0]["proven"], true);
@@ -92,7 +92,7 @@ async fn a_domain_counts_once_its_record_is_in_dns() {
 }
 
 #[tokio::test]
-async fn a_claim_takes_nothing_from_whoever_proves_the_domain() {
+async fn a_claim_does_not_block_the_verified_owner() {
     with_dns(async |app, texts| {
         let ((tenant, acme), (_, evil)) = (opened(app, "acme").await, opened(app, "evil").await);
         let theirs = claim(&evil, &["acme.com"]).await.ok(201).clone();
@@ -107,7 +107,7 @@ async fn a_claim_takes_nothing_from_whoever_proves_the_domain() {
         let refused = verify(&evil, &theirs, "acme.com").await;
         assert_eq!(refused.problem(409), "already_exists");
         assert!(!refused.text.contains("tnt_"), "{}", refused.text);
-        // Another tenant's provider is not to be found, nor is a domain of it.
+        // The provider of another tenant, and its domains, are not found.
         assert_eq!(verify(&evil, &ours, "acme.com").await.problem(404), "not_found");
         let some = tenant.key(&["users:*"]).await;
         assert_eq!(verify(&some, &ours, "acme.com").await.problem(403), "insufficient_scope");
@@ -116,7 +116,7 @@ async fn a_claim_takes_nothing_from_whoever_proves_the_domain() {
 }
 
 #[tokio::test]
-async fn a_domain_with_staff_elsewhere_needs_the_operators_word() {
+async fn a_domain_with_staff_elsewhere_needs_approval() {
     with_app(async |app| {
         let (acme, admin) = opened(app, "acme").await;
         acme.admin().await;
@@ -124,7 +124,7 @@ async fn a_domain_with_staff_elsewhere_needs_the_operators_word() {
         let refused = claim(&stranger, &["acme.example"]).await;
         assert_eq!(refused.problem(409), "already_exists");
         assert!(!refused.text.contains(&acme.id) && !refused.text.contains("staff"), "{}", refused.text);
-        // Its own people are not in the way.
+        // The tenant's own staff does not conflict.
         let provider = claim(&admin, &["acme.example"]).await.ok(201).clone();
         assert!(!leads_somewhere(app, "acme.example").await, "a standard tenant has no domain for nothing");
         let approve = |tenant: &str, domain: &str| {
@@ -146,7 +146,7 @@ async fn a_domain_with_staff_elsewhere_needs_the_operators_word() {
 }
 
 #[tokio::test]
-async fn the_spelling_of_a_domain_does_not_matter_and_its_subdomains_are_others() {
+async fn domains_are_normalized_and_exclude_subdomains() {
     with_dns(async |app, texts| {
         let ((_, acme), (_, other)) = (opened(app, "acme").await, opened(app, "other").await);
         for email in ["bo@m\u{fc}nchen.test", "bo@SUB.acme.com"] {
@@ -170,7 +170,7 @@ async fn the_spelling_of_a_domain_does_not_matter_and_its_subdomains_are_others(
 }
 
 #[tokio::test]
-async fn the_operator_gives_a_domain_that_could_not_be_claimed() {
+async fn the_operator_assigns_an_unclaimable_domain() {
     with_app(async |app| {
         let ((acme, admin), (_, other)) = (opened(app, "acme").await, opened(app, "other").await);
         other.post("/api/admin/users").json(json!({"name": "Bo", "role": "viewer", "email": "bo@acme.com"})).send().await.ok(201);
@@ -196,30 +196,30 @@ async fn the_operator_gives_a_domain_that_could_not_be_claimed() {
 }
 
 #[tokio::test]
-async fn a_domain_that_is_taken_away_ends_sign_ons_that_are_under_way() {
+async fn losing_a_domain_ends_pending_sign_ons() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({"domains": ["acme.example", "acme.test"]})).await;
         let claims = || json!({"sub": "1", "email": "ada@acme.example", "email_verified": true, "name": "Ada"});
-        let begun = scene.begin(json!({})).await;
+        let started = scene.begin(json!({})).await;
         let path = format!("{PROVIDERS}/{}", scene.record["id"].as_str().unwrap());
         scene.admin.put(&path).json(json!({"domains": ["acme.test"]})).send().await.ok(200);
-        assert_ne!(scene.come_back(&begun, claims()).await.status, 303);
-        // A domain that is claimed again but not proven does not count either.
-        let begun = scene.begin(json!({"domain": "acme.test"})).await;
+        assert_ne!(scene.come_back(&started, claims()).await.status, 303);
+        // A domain that is claimed again but not verified has no effect either.
+        let started = scene.begin(json!({"domain": "acme.test"})).await;
         let change = json!({"domains": ["acme.test", "acme.com"]});
         scene.admin.put(&path).json(change).send().await.ok(200);
         let unproven = json!({"sub": "1", "email": "ada@acme.com", "email_verified": true, "name": "Ada"});
-        assert_ne!(scene.come_back(&begun, unproven).await.status, 303);
+        assert_ne!(scene.come_back(&started, unproven).await.status, 303);
         assert_eq!(scene.reasons().await, ["foreign_domain", "foreign_domain"]);
-        let begun = scene.begin(json!({"domain": "acme.test"})).await;
+        let started = scene.begin(json!({"domain": "acme.test"})).await;
         let proven = json!({"sub": "1", "email": "ada@acme.test", "email_verified": true, "name": "Ada"});
-        assert_eq!(scene.come_back(&begun, proven).await.status, 303);
+        assert_eq!(scene.come_back(&started, proven).await.status, 303);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_dns_server_that_does_not_answer_is_reported() {
+async fn an_unresponsive_dns_server_is_reported() {
     let dns = DnsServer::start(|_, _| Answer::Failure).await;
     let setup = Setup::default().with("rate_limits.enabled", false).with("egress.dns_servers", format!("[\"{}\"]", dns.address));
     with_setup(setup, async |app| {

@@ -1,5 +1,5 @@
-//! People who sign in only through an identity provider: what they set up acts for them while their provider is on, and for 90 days after
-//! their last visit.
+//! People who sign in only through an identity provider: their automation runs while the provider is enabled, and for 90 days after
+//! their last sign-in.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::{
 const DAY: u64 = 86_400;
 
 #[tokio::test]
-async fn nothing_acts_for_somebody_whose_provider_is_off_or_who_has_not_come_for_90_days() {
+async fn automation_stops_for_lapsed_sso_users() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({"default_role": "admin"})).await;
         let organization = scene.tenant.organization("Acme").await;
@@ -23,7 +23,8 @@ async fn nothing_acts_for_somebody_whose_provider_is_off_or_who_has_not_come_for
         Endpoint::of(visit().await, &receiver.url(), json!({"events": ["ticket.created"]})).await;
         let others = Receiver::always(200).await;
         Endpoint::of(scene.admin.clone(), &others.url(), json!({"events": ["ticket.created"]})).await;
-        // Once the others have got a ticket, it is decided whether hers is sent. What is not sent shows in what comes next.
+        // Once the other receiver has the ticket, the server has decided whether to send it. Requests that are not sent would show
+        // up in the next one.
         let ticket = async |subject: &str| {
             let body = json!({"subject": subject, "organization_id": organization});
             scene.admin.post("/api/psa/tickets").json(body).send().await.ok(201);
@@ -51,7 +52,7 @@ async fn nothing_acts_for_somebody_whose_provider_is_off_or_who_has_not_come_for
         advance(2).await;
         ticket("91 days after the visit").await;
 
-        // With a password of their own they are known without the provider.
+        // With a password of their own, they do not depend on the provider.
         let user = scene.user("ada").await.unwrap()["id"].as_str().unwrap().to_owned();
         let issued = scene.admin.post(&format!("/api/admin/users/{user}/reset-password")).send().await.ok(200).clone();
         let body = json!({"token": issued["password_token"], "password": "a long enough passphrase"});

@@ -1,4 +1,4 @@
-//! Identity providers as an administrator looks after them: their domains, their secret, and who may change them.
+//! Identity providers as administrators manage them: domains, the client secret, and who may change them.
 
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ async fn create(admin: &Actor, body: Value) -> crate::harness::Reply {
 }
 
 #[tokio::test]
-async fn a_provider_is_created_changed_and_deleted_and_its_secret_is_never_shown() {
+async fn the_secret_of_a_provider_is_never_shown() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -63,7 +63,7 @@ async fn a_provider_is_created_changed_and_deleted_and_its_secret_is_never_shown
 }
 
 #[tokio::test]
-async fn a_domain_belongs_to_one_provider_on_the_installation() {
+async fn a_domain_belongs_to_one_provider() {
     with_app(async |app| {
         let (acme, other) = (app.tenant("acme").await, app.tenant("other").await);
         let (admin, stranger) = (acme.admin().await, other.admin().await);
@@ -93,7 +93,7 @@ async fn a_domain_belongs_to_one_provider_on_the_installation() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_told_at_once() {
+async fn all_errors_are_reported_at_once() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let mut body = provider("ada@acme.example");
@@ -113,7 +113,7 @@ async fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_provider_on_this_machine_needs_the_operators_word() {
+async fn a_loopback_provider_needs_approval() {
     let local = || {
         let mut body = provider("acme.example");
         body["issuer"] = json!("http://127.0.0.1:9");
@@ -133,7 +133,7 @@ async fn a_provider_on_this_machine_needs_the_operators_word() {
 }
 
 #[tokio::test]
-async fn only_who_may_do_everything_decides_how_people_sign_in() {
+async fn changing_sign_in_needs_all_rights() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;

@@ -1,4 +1,4 @@
-//! Sign-ons that must come to nothing: each is refused without a session, and is an event with its reason.
+//! Refused sign-ons: each creates no session and leaves an event with its reason.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     sso::{PROVIDERS, Scene, ada, session},
 };
 
-/// Refused: a page for people with the request's id, and no session.
+/// Refused: a page with the request's id, and no session.
 fn refused(reply: &Reply, case: &str) {
     assert_eq!(reply.status, 401, "{case}: {}", reply.text);
     assert_eq!(session(reply), None, "{case}");
@@ -23,7 +23,7 @@ fn refused(reply: &Reply, case: &str) {
 }
 
 #[tokio::test]
-async fn a_token_that_is_not_right_in_every_respect_lets_nobody_in() {
+async fn every_invalid_id_token_is_refused() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         let now = app.now().as_seconds();
@@ -65,41 +65,42 @@ async fn a_token_that_is_not_right_in_every_respect_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_sign_on_belongs_to_one_browser_and_comes_back_once() {
+async fn sign_ons_are_single_use_and_browser_bound() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
-        let authorize = |begun: &crate::sso::Begun| scene.provider.authorize(begun.body["redirect_url"].as_str().unwrap(), ada());
-        // Somebody has the link that belongs into another browser.
-        let begun = scene.begin(json!({})).await;
-        let callback = authorize(&begun);
+        let authorize =
+            |started: &crate::sso::SignOn| scene.provider.authorize(started.body["redirect_url"].as_str().unwrap(), ada());
+        // A person uses a link that belongs to another browser.
+        let started = scene.begin(json!({})).await;
+        let callback = authorize(&started);
         refused(&app.anonymous().get(&callback).send().await, "without the cookie");
-        let late = app.anonymous().with("cookie", &begun.cookie).get(&callback).send().await;
+        let late = app.anonymous().with("cookie", &started.cookie).get(&callback).send().await;
         refused(&late, "a state that somebody has tried is worth nothing, even in its own browser");
         let (one, other) = (scene.begin(json!({})).await, scene.begin(json!({})).await);
         refused(&app.anonymous().with("cookie", &other.cookie).get(&authorize(&one)).send().await, "the cookie of another sign-on");
         let garbled = "/api/auth/sso/callback?code=code-1&state=AAAA";
         refused(&app.anonymous().with("cookie", &other.cookie).get(garbled).send().await, "a state that is none");
-        // The whole answer a second time.
-        let begun = scene.begin(json!({})).await;
-        let callback = authorize(&begun);
-        let browser = app.anonymous().with("cookie", &begun.cookie);
+        // The same callback a second time.
+        let started = scene.begin(json!({})).await;
+        let callback = authorize(&started);
+        let browser = app.anonymous().with("cookie", &started.cookie);
         assert_eq!(browser.get(&callback).send().await.status, 303);
         refused(&browser.get(&callback).send().await, "replayed");
-        // A code of another sign-on, under a state of one's own.
-        let begun = scene.begin(json!({})).await;
-        let state = begun.body["state"].as_str().unwrap();
+        // The code of another sign-on with one's own state.
+        let started = scene.begin(json!({})).await;
+        let state = started.body["state"].as_str().unwrap();
         let stolen = authorize(&scene.begin(json!({})).await);
         let code = stolen.split("code=").nth(1).unwrap().split('&').next().unwrap();
         let mixed = format!("/api/auth/sso/callback?code={code}&state={state}");
-        refused(&app.anonymous().with("cookie", &begun.cookie).get(&mixed).send().await, "a stolen code");
-        let begun = scene.begin(json!({})).await;
-        let callback = authorize(&begun);
+        refused(&app.anonymous().with("cookie", &started.cookie).get(&mixed).send().await, "a stolen code");
+        let started = scene.begin(json!({})).await;
+        let callback = authorize(&started);
         app.advance(Duration::from_mins(10));
-        refused(&app.anonymous().with("cookie", &begun.cookie).get(&callback).send().await, "after ten minutes");
+        refused(&app.anonymous().with("cookie", &started.cookie).get(&callback).send().await, "after ten minutes");
         let expected =
             ["state_mismatch", "replayed", "state_mismatch", "state_mismatch", "replayed", "code_refused", "sign_on_expired"];
         assert_eq!(scene.reasons().await, expected);
-        // Nothing of it is ours: no tenant can be told.
+        // None of it is from this server, so the tenant is unknown.
         refused(&app.anonymous().get("/api/auth/sso/callback").send().await, "nothing at all");
         assert_eq!(scene.reasons().await.len(), expected.len());
     })
@@ -107,15 +108,15 @@ async fn a_sign_on_belongs_to_one_browser_and_comes_back_once() {
 }
 
 #[tokio::test]
-async fn a_provider_that_refuses_or_speaks_for_another_lets_nobody_in() {
+async fn refusals_and_foreign_issuers_are_refused() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         for (reason, answer) in
             [("provider_refused", "error=access_denied"), ("wrong_issuer", "code=code-1&iss=https%3A%2F%2Fevil.example")]
         {
-            let begun = scene.begin(json!({})).await;
-            let callback = format!("/api/auth/sso/callback?{answer}&state={}", begun.body["state"].as_str().unwrap());
-            refused(&app.anonymous().with("cookie", &begun.cookie).get(&callback).send().await, reason);
+            let started = scene.begin(json!({})).await;
+            let callback = format!("/api/auth/sso/callback?{answer}&state={}", started.body["state"].as_str().unwrap());
+            refused(&app.anonymous().with("cookie", &started.cookie).get(&callback).send().await, reason);
         }
         assert_eq!(scene.provider.requests("/token"), 0, "no code is shown to anybody");
         assert_eq!(scene.reasons().await, ["provider_refused", "wrong_issuer"]);
@@ -124,7 +125,7 @@ async fn a_provider_that_refuses_or_speaks_for_another_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn who_is_disabled_or_belongs_elsewhere_stays_outside() {
+async fn disabled_and_foreign_users_are_refused() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         assert_eq!(scene.sign_on(ada()).await.status, 303);
@@ -135,23 +136,23 @@ async fn who_is_disabled_or_belongs_elsewhere_stays_outside() {
         let contact = json!({"email": "carl@acme.example", "name": "Carl", "kind": "contact"});
         scene.admin.post("/api/admin/users").json(contact).send().await.ok(201);
         refused(&scene.sign_on(json!({"sub": "y", "email": "carl@acme.example", "email_verified": true})).await, "a contact");
-        let begun = scene.begin(json!({})).await;
+        let started = scene.begin(json!({})).await;
         let provider = format!("{PROVIDERS}/{}", scene.record["id"].as_str().unwrap());
         scene.admin.put(&provider).json(json!({"enabled": false})).send().await.ok(200);
-        refused(&scene.come_back(&begun, ada()).await, "a provider that was disabled meanwhile");
+        refused(&scene.come_back(&started, ada()).await, "a provider that was disabled meanwhile");
         assert_eq!(scene.reasons().await, ["account_disabled", "address_taken", "provider_gone"]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_provider_that_is_down_is_a_page_that_says_so() {
+async fn an_unavailable_provider_is_reported() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
-        let begun = scene.begin(json!({})).await;
-        let callback = scene.provider.authorize(begun.body["redirect_url"].as_str().unwrap(), ada());
+        let started = scene.begin(json!({})).await;
+        let callback = scene.provider.authorize(started.body["redirect_url"].as_str().unwrap(), ada());
         scene.provider.set_down(true);
-        let browser = app.anonymous().with("cookie", &begun.cookie).with("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+        let browser = app.anonymous().with("cookie", &started.cookie).with("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
         let page = browser.get(&callback).send().await;
         assert_eq!((page.status, page.header("content-type")), (502, "text/html; charset=utf-8"), "{}", page.text);
         assert!(page.text.contains(page.header("x-request-id")) && page.text.contains("role=\"alert\""), "{}", page.text);
@@ -162,7 +163,7 @@ async fn a_provider_that_is_down_is_a_page_that_says_so() {
         app.advance(Duration::from_hours(2));
         let asked = app.anonymous().post("/api/auth/sso").json(json!({"domain": "acme.example"})).send().await;
         assert_eq!(asked.problem(502), "provider_error");
-        assert_eq!(asked.body["detail"], "The identity provider does not answer as it should.", "what it said is not the caller's business");
+        assert_eq!(asked.body["detail"], "The identity provider returned an invalid response.", "what it said is not the caller's business");
         assert_eq!(scene.reasons().await, ["provider_unavailable", "state_mismatch"]);
         let event = scene.tenant.key(&["events:read", "users:read"]).await.get("/api/events?types=auth.login_failed").send().await.ok(200)["data"][0].clone();
         assert_eq!((&event["resource"]["kind"], &event["resource"]["id"]), (&json!("identity_provider"), &scene.record["id"]));
@@ -174,11 +175,11 @@ async fn a_provider_that_is_down_is_a_page_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_discovery_of_another_issuer_is_not_believed() {
+async fn the_discovery_of_another_issuer_is_refused() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         scene.provider.claim_issuer("https://evil.example");
-        // What was read before no longer counts.
+        // Cached data no longer counts.
         app.advance(Duration::from_hours(2));
         let before = scene.provider.requests("/keys");
         let asked = app.anonymous().post("/api/auth/sso").json(json!({"domain": "acme.example"})).send().await;

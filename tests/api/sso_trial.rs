@@ -1,10 +1,10 @@
-//! Tests of identity providers, what administrators see of sign-ons, and answers that are bound to their provider.
+//! Tests of identity providers, sign-on diagnostics for administrators, and responses bound to their provider.
 
 use serde_json::{Value, json};
 
 use crate::{
     harness::{oidc::Twist, with_app},
-    sso::{Begun, PROVIDERS, Scene, ada},
+    sso::{PROVIDERS, Scene, SignOn, ada},
 };
 
 fn path(scene: &Scene<'_>) -> String {
@@ -26,17 +26,17 @@ fn statuses(test: &Value) -> Vec<(String, String)> {
 }
 
 /// Opens the link of a test in a browser.
-async fn open(scene: &Scene<'_>, test: &Value) -> Begun {
+async fn open(scene: &Scene<'_>, test: &Value) -> SignOn {
     let url = test["sign_in_url"].as_str().unwrap();
     let path = url.find("/api/").map(|at| &url[at..]).unwrap();
     let opened = scene.app.anonymous().get(path).send().await;
     assert_eq!(opened.status, 303, "{}", opened.text);
     let cookie = opened.header("set-cookie").split(';').next().unwrap().to_owned();
-    Begun { body: json!({"redirect_url": opened.header("location")}), cookie }
+    SignOn { body: json!({"redirect_url": opened.header("location")}), cookie }
 }
 
 #[tokio::test]
-async fn a_test_finds_what_a_browser_is_not_needed_for() {
+async fn a_test_checks_discovery_keys_and_credentials() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({"enabled": false})).await;
         let passed = test(&scene).await;
@@ -53,14 +53,14 @@ async fn a_test_finds_what_a_browser_is_not_needed_for() {
         let other = test(&scene).await;
         let messages: Vec<&str> =
             other["checks"].as_array().unwrap().iter().map(|check| check["message"].as_str().unwrap()).collect();
-        assert!(messages[0].contains("another issuer"), "{messages:?}");
+        assert!(messages[0].contains("a different issuer"), "{messages:?}");
         assert_eq!((&other["passed"], &other["checks"][1]["status"]), (&json!(false), &json!("skipped")));
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_test_sign_in_shows_its_outcome_and_signs_nobody_in() {
+async fn a_test_sign_in_creates_no_session() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({"enabled": false})).await;
         assert_eq!(history(&scene).await, Value::Null);
@@ -89,7 +89,7 @@ async fn a_test_sign_in_shows_its_outcome_and_signs_nobody_in() {
 }
 
 #[tokio::test]
-async fn administrators_see_why_the_last_sign_on_failed() {
+async fn administrators_see_the_last_sign_on_failure() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         scene.provider.twist(Twist::claims(json!({"aud": "somebody else"})));
@@ -97,10 +97,10 @@ async fn administrators_see_why_the_last_sign_on_failed() {
         let failure = history(&scene).await["last_failure"].clone();
         assert_eq!((&failure["reason"], &failure["cause"]), (&json!("wrong_audience"), &Value::Null));
 
-        let begun = scene.begin(json!({})).await;
-        let callback = scene.provider.authorize(begun.body["redirect_url"].as_str().unwrap(), ada());
+        let started = scene.begin(json!({})).await;
+        let callback = scene.provider.authorize(started.body["redirect_url"].as_str().unwrap(), ada());
         let refused = callback.replace("code=", "error=access_denied&x=");
-        app.anonymous().with("cookie", &begun.cookie).get(&refused).send().await.problem(401);
+        app.anonymous().with("cookie", &started.cookie).get(&refused).send().await.problem(401);
         let failure = history(&scene).await["last_failure"].clone();
         assert_eq!((&failure["reason"], &failure["cause"]), (&json!("provider_refused"), &json!("access_denied")));
 
@@ -115,15 +115,15 @@ async fn administrators_see_why_the_last_sign_on_failed() {
 }
 
 #[tokio::test]
-async fn an_answer_must_name_a_provider_that_says_it_names_itself() {
+async fn the_iss_parameter_is_required_when_announced() {
     with_app(async |app| {
         let scene = Scene::new(app, json!({})).await;
         scene.provider.name_itself();
-        let begun = scene.begin(json!({})).await;
-        let callback = scene.provider.authorize(begun.body["redirect_url"].as_str().unwrap(), ada());
+        let started = scene.begin(json!({})).await;
+        let callback = scene.provider.authorize(started.body["redirect_url"].as_str().unwrap(), ada());
         let nameless = callback.replace("&iss=", "&from=");
         assert_ne!(nameless, callback);
-        app.anonymous().with("cookie", &begun.cookie).get(&nameless).send().await.problem(401);
+        app.anonymous().with("cookie", &started.cookie).get(&nameless).send().await.problem(401);
         assert_eq!(scene.reasons().await, ["wrong_issuer"]);
         assert_eq!(scene.sign_on(ada()).await.status, 303);
     })

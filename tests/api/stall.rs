@@ -1,4 +1,4 @@
-//! A writer that does not come back: probes, metrics and changes say so at once, reads go on, and everything works again afterwards.
+//! A stalled writer: probes, metrics and changes report it immediately, reads still work, and everything works again afterwards.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ async fn metric(app: &TestApp, name: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn a_writer_that_does_not_come_back_is_noticed_and_changes_are_refused_at_once() {
+async fn a_stalled_writer_refuses_changes_immediately() {
     with_app(async |app| {
         let key = app.tenant("acme").await.key(&["*"]).await;
         let store = &app.running().app.store;
@@ -52,7 +52,7 @@ async fn a_writer_that_does_not_come_back_is_noticed_and_changes_are_refused_at_
 
         let ready = app.anonymous().get("/readyz").send().await;
         assert_eq!(ready.ok(503)["failing"], json!(["storage"]));
-        assert!(ready.body["reasons"]["storage"].as_str().unwrap().contains("takes no changes"), "{}", ready.text);
+        assert!(ready.body["reasons"]["storage"].as_str().unwrap().contains("accepts no writes"), "{}", ready.text);
         assert_eq!(app.status("storage").await, ("down".to_owned(), "down".to_owned()));
         assert!(metric(app, "tenantd_store_writer_stalled").await > 0.0);
         assert!(metric(app, "tenantd_store_writer_busy_seconds").await > 0.0);

@@ -1,4 +1,5 @@
-//! A suspended tenant does nothing by itself: no workflow starts or goes on, nothing is delivered. After it is resumed it works again.
+//! A suspended tenant runs no automation: no workflow starts or continues, nothing is delivered. It works again after it is
+//! resumed.
 
 use std::time::Duration;
 
@@ -41,7 +42,7 @@ async fn until_runs(desk: &Desk, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn events_of_a_suspended_tenant_start_no_workflow_and_wait_to_be_delivered() {
+async fn suspension_starts_no_workflow_and_holds_deliveries() {
     with_app(async |app| {
         let (quiet, other) = (Desk::new(app, "quiet").await, Desk::new(app, "other").await);
         let (suspended, active) = (tenant_of(app, "quiet").await, tenant_of(app, "other").await);
@@ -51,10 +52,10 @@ async fn events_of_a_suspended_tenant_start_no_workflow_and_wait_to_be_delivered
         quiet.create(on_key()).await;
         other.create(on_key()).await;
         set_status(app, &suspended, "suspend").await;
-        // Only the operator can still do something there.
+        // Only the operator can still act there.
         suspended.new_key("while suspended", &["tickets:read"]).await;
         active.new_key("later", &["tickets:read"]).await;
-        // Readers take the log in its order: they are behind both events now.
+        // Readers process the log in order, so they have passed both events now.
         served.next().await;
         until_runs(&other, 1).await;
         assert!(waiting.is_quiet().await, "a suspended tenant's event was delivered");
@@ -70,7 +71,7 @@ async fn events_of_a_suspended_tenant_start_no_workflow_and_wait_to_be_delivered
 }
 
 #[tokio::test]
-async fn schedules_and_runs_of_a_suspended_tenant_rest_until_it_is_resumed() {
+async fn suspension_pauses_schedules_and_runs() {
     with_app(async |app| {
         let (quiet, other) = (Desk::new(app, "quiet").await, Desk::new(app, "other").await);
         let suspended = tenant_of(app, "quiet").await;
@@ -90,7 +91,7 @@ async fn schedules_and_runs_of_a_suspended_tenant_rest_until_it_is_resumed() {
         set_status(app, &suspended, "resume").await;
         assert_eq!(quiet.runs("").await.len(), 1, "a schedule came while the tenant was suspended");
 
-        // The engine looks again whether the tenant was resumed, and the next hour comes.
+        // The engine checks again whether the tenant was resumed, and the next hour starts.
         app.advance(Duration::from_hours(1));
         quiet.status(&run, "succeeded").await;
         until_runs(&quiet, 2).await;

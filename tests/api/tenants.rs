@@ -1,4 +1,4 @@
-//! Tenants, as the operator manages them.
+//! Tenant management by the operator.
 
 use serde_json::{Value, json};
 
@@ -7,10 +7,10 @@ use crate::harness::with_app;
 const TENANTS: &str = "/api/platform/tenants";
 
 #[tokio::test]
-async fn the_operator_creates_lists_suspends_and_resumes_tenants() {
+async fn the_operator_manages_tenants() {
     with_app(async |app| {
         let operator = app.operator().await;
-        // Ids are in the order of time, and the clock stands until it is moved.
+        // Ids are ordered by time, and the clock does not move by itself.
         app.advance(std::time::Duration::from_secs(1));
         let created = operator.post(TENANTS).json(json!({"name": "Acme GmbH"})).send().await;
         assert_eq!(created.ok(201)["slug"], "acme-gmbh");
@@ -53,7 +53,7 @@ async fn the_operator_creates_lists_suspends_and_resumes_tenants() {
 }
 
 #[tokio::test]
-async fn the_platform_tenant_is_the_operator_s_and_stays() {
+async fn the_platform_tenant_is_protected() {
     with_app(async |app| {
         let operator = app.operator().await;
         let list = operator.get(TENANTS).send().await.ok(200).clone();
@@ -89,13 +89,13 @@ async fn an_address_is_unique_within_its_tenant() {
 }
 
 #[tokio::test]
-async fn the_operator_sees_how_alive_a_tenant_is_and_none_of_its_content() {
+async fn the_operator_sees_activity_but_no_content() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (key, _) = acme.new_key("Canary content", &["*"]).await;
         let operator = app.operator().await;
         let path = format!("{TENANTS}/{}", acme.id);
-        // The count is kept up by a consumer of the log: the feed's newest event is counted once the tenant's own feed has it.
+        // A reader of the log updates the count: it includes the newest event of the feed once the feed shows it.
         let events = key.get("/api/events?limit=200").send().await.ok(200)["data"].as_array().unwrap().len();
         let shown: Value = loop {
             let tenant = operator.get(&path).send().await.ok(200).clone();
@@ -112,7 +112,7 @@ async fn the_operator_sees_how_alive_a_tenant_is_and_none_of_its_content() {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_the_live_server_passes_the_check() {
+async fn a_snapshot_of_a_live_server_is_valid() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         acme.key(&["*"]).await;

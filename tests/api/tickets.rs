@@ -1,4 +1,4 @@
-//! One ticket: created, read, changed, found by its number everywhere, and refused when it is not right.
+//! Single tickets: created, read, changed, found by number everywhere, and refused when invalid.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const STRANGE_DEVICE: &str = "dev_01k9z7w3v5e8g9m2n4p6r8t0x1";
 const TICKETS: &str = "/api/psa/tickets";
 
 #[tokio::test]
-async fn a_ticket_has_a_number_a_place_and_an_etag() {
+async fn a_ticket_has_a_number_location_and_etag() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -41,7 +41,7 @@ async fn a_ticket_has_a_number_a_place_and_an_etag() {
 }
 
 #[tokio::test]
-async fn a_patch_merges_and_tells_what_it_changed() {
+async fn a_patch_merges_and_lists_changed_fields() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*", "events:read"]).await;
@@ -73,7 +73,7 @@ async fn a_patch_merges_and_tells_what_it_changed() {
 }
 
 #[tokio::test]
-async fn of_two_clients_with_the_same_etag_one_is_refused() {
+async fn concurrent_changes_with_one_etag_succeed_once() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -94,7 +94,7 @@ async fn of_two_clients_with_the_same_etag_one_is_refused() {
 }
 
 #[tokio::test]
-async fn a_number_names_a_ticket_wherever_an_id_does() {
+async fn a_number_works_wherever_an_id_does() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -132,7 +132,7 @@ async fn a_number_names_a_ticket_wherever_an_id_does() {
 }
 
 #[tokio::test]
-async fn references_are_found_and_unknown_ones_are_all_told_at_once() {
+async fn all_unknown_references_are_reported_at_once() {
     with_app(async |app| {
         let (acme, globex) = (app.tenant("acme").await, app.tenant("globex").await);
         let key = acme.key(&["tickets:*"]).await;
@@ -164,11 +164,15 @@ async fn references_are_found_and_unknown_ones_are_all_told_at_once() {
         ] {
             assert!(codes.contains(&(pointer.to_owned(), code.to_owned())), "{codes:?}");
         }
-        let told = |places: &[(&str, &str)]| -> Vec<(String, String)> {
+        let errors_at = |places: &[(&str, &str)]| -> Vec<(String, String)> {
             places.iter().map(|(place, code)| ((*place).to_owned(), (*code).to_owned())).collect()
         };
         let nothing = create(json!({})).await.field_errors();
-        assert_eq!(nothing, told(&[("/organization_id", "required"), ("/subject", "required")]), "with what no schema requires");
+        assert_eq!(
+            nothing,
+            errors_at(&[("/organization_id", "required"), ("/subject", "required")]),
+            "with what no schema requires"
+        );
         let both = create(json!({"priority": "urgent", "organization_id": foreign, "parent": "T-77"})).await.field_errors();
         let expected = [
             ("/subject", "required"),
@@ -177,11 +181,11 @@ async fn references_are_found_and_unknown_ones_are_all_told_at_once() {
             ("/parent", "unknown_reference"),
         ];
         assert_eq!(both.len(), 4, "{both:?}");
-        assert!(told(&expected).iter().all(|error| both.contains(error)), "{both:?}");
+        assert!(errors_at(&expected).iter().all(|error| both.contains(error)), "{both:?}");
         let one_by_itself = json!({"subject": "A", "device_id": STRANGE_DEVICE, "device_ids": [device]});
-        assert_eq!(create(one_by_itself).await.field_errors(), told(&[("/device_id", "unknown_reference")]));
+        assert_eq!(create(one_by_itself).await.field_errors(), errors_at(&[("/device_id", "unknown_reference")]));
         let two = json!({"subject": "A", "contact_id": contact, "contact_email": "grace@acme.example"});
-        assert_eq!(create(two).await.field_errors(), told(&[("/contact_email", "not_allowed")]));
+        assert_eq!(create(two).await.field_errors(), errors_at(&[("/contact_email", "not_allowed")]));
         let mixed = create(json!({"subject": "A", "tickets": []})).await;
         assert_eq!(mixed.body["errors"][0].get("suggestion"), None, "{}", mixed.body);
         let half = create(json!({"subject": "A", "device_ids": ["PC-1"], "tags": 5})).await.field_errors();
@@ -197,7 +201,7 @@ async fn references_are_found_and_unknown_ones_are_all_told_at_once() {
 }
 
 #[tokio::test]
-async fn what_the_body_must_not_be_is_told_with_its_place() {
+async fn body_errors_have_their_pointer() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;

@@ -1,4 +1,4 @@
-//! Several tickets in one request, duplicates, and requests that only try.
+//! Several tickets in one request, duplicates, and dry runs.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::harness::with_app;
 const TICKETS: &str = "/api/psa/tickets";
 
 #[tokio::test]
-async fn an_atomic_creation_makes_all_or_none() {
+async fn an_atomic_creation_is_all_or_nothing() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*", "events:read"]).await;
@@ -50,7 +50,7 @@ async fn an_atomic_creation_makes_all_or_none() {
 }
 
 #[tokio::test]
-async fn without_atomic_each_ticket_stands_for_itself() {
+async fn without_atomic_each_ticket_is_independent() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -69,7 +69,7 @@ async fn without_atomic_each_ticket_stands_for_itself() {
 }
 
 #[tokio::test]
-async fn a_change_of_several_is_made_for_all_or_none() {
+async fn a_bulk_change_is_all_or_nothing() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -94,7 +94,7 @@ async fn a_change_of_several_is_made_for_all_or_none() {
 }
 
 #[tokio::test]
-async fn a_ticket_is_changed_once_whatever_its_names() {
+async fn a_ticket_named_twice_is_changed_once() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -114,7 +114,7 @@ async fn a_ticket_is_changed_once_whatever_its_names() {
 }
 
 #[tokio::test]
-async fn another_report_of_the_same_cause_is_no_other_ticket() {
+async fn a_duplicate_report_creates_no_ticket() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -150,7 +150,7 @@ async fn another_report_of_the_same_cause_is_no_other_ticket() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_be_and_changes_nothing() {
+async fn a_dry_run_predicts_and_changes_nothing() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*", "events:read"]).await;
@@ -177,7 +177,7 @@ async fn a_dry_run_says_what_would_be_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_repeated_creation_is_answered_once() {
+async fn a_repeated_creation_returns_the_first_response() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;

@@ -1,4 +1,5 @@
-//! Exports: a spreadsheet gets texts and no formulas, a cut-off stream shows, and nobody who takes nothing is waited for.
+//! Exports: spreadsheets get no formulas, truncated streams are detectable, and the server does not wait for clients that stop
+//! reading.
 
 use serde_json::json;
 use tokio::{io::AsyncReadExt, net::TcpStream};
@@ -33,9 +34,9 @@ async fn a_table_has_dotted_columns_and_no_formulas() {
         let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
         assert_eq!(rows.len(), subjects.len());
         for (row, subject) in rows.iter().zip(subjects) {
-            let told = &row[column("subject")];
+            let cell = &row[column("subject")];
             let guarded = if subject.starts_with('a') { subject.to_owned() } else { format!("'{subject}") };
-            assert_eq!(told, guarded);
+            assert_eq!(cell, guarded);
             assert_eq!(&row[column("organization.name")], "'=cmd|'/C calc'!A1");
             assert_eq!(&row[column("sla.state")], "on_track");
         }
@@ -48,7 +49,7 @@ async fn a_table_has_dotted_columns_and_no_formulas() {
 }
 
 #[tokio::test]
-async fn a_stream_of_lines_holds_all_that_match_and_says_that_it_is_over() {
+async fn a_stream_has_every_match_and_an_end_line() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -70,14 +71,14 @@ async fn a_stream_of_lines_holds_all_that_match_and_says_that_it_is_over() {
     .await;
 }
 
-/// A key, after more tickets were created than the buffers between a server and its client hold.
+/// A key, after creating more tickets than the buffers between a server and its client hold.
 async fn key_with_many_tickets(app: &TestApp) -> String {
     let acme = app.tenant("acme").await;
     let (actor, record) = acme.new_key("export", &["tickets:*"]).await;
     let organization = acme.organization("Acme").await;
     let ticket = json!({"subject": "A", "organization_id": organization, "description": "x".repeat(9_000)});
     for _ in 0..12 {
-        // The connection is not kept: it would count.
+        // A connection that is kept alive would count.
         let call = actor.post(TICKETS).header("connection", "close").json(json!({"tickets": vec![ticket.clone(); 100]}));
         call.send().await.ok(201);
     }
@@ -90,7 +91,7 @@ fn assert_broken_off(answer: &str) {
 }
 
 #[tokio::test]
-async fn a_client_that_stops_reading_is_cut_off_and_makes_room() {
+async fn a_client_that_stops_reading_is_disconnected() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let setup = setup.with("limits.connections_per_address", 1).with("limits.streams", 1).with("limits.stream_idle_seconds", 1);
     with_setup(setup, async |app| {
@@ -113,7 +114,7 @@ async fn a_client_that_stops_reading_is_cut_off_and_makes_room() {
 }
 
 #[tokio::test]
-async fn a_stop_waits_for_an_export_that_is_being_taken() {
+async fn a_shutdown_waits_for_an_active_export() {
     // On a busy machine the client is slow too.
     let patient = Setup::default().with("limits.shutdown_seconds", 300).with("limits.stream_idle_seconds", 300);
     let setup = patient.with("rate_limits.enabled", false);
@@ -121,7 +122,7 @@ async fn a_stop_waits_for_an_export_that_is_being_taken() {
     let key = key_with_many_tickets(&app).await;
     let (address, connection) = (app.running().addresses.api, stuck(&app, &key, EXPORT).await);
     let (_stopped, answer) = tokio::join!(app.stop(), async {
-        // The stop has begun once nobody is let in any more.
+        // The shutdown has started once the server accepts no connection.
         while TcpStream::connect(address).await.is_ok() {
             tokio::task::yield_now().await;
         }
@@ -132,7 +133,7 @@ async fn a_stop_waits_for_an_export_that_is_being_taken() {
 }
 
 #[tokio::test]
-async fn a_stop_cuts_off_an_export_that_nobody_takes_and_then_nothing_holds_the_store() {
+async fn a_shutdown_ends_an_idle_export() {
     let setup = Setup::default().with("rate_limits.enabled", false).with("limits.shutdown_seconds", 10);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, Timestamp::from_millis(1_767_225_600_000)).await;
     let key = key_with_many_tickets(&app).await;

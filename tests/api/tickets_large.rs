@@ -1,4 +1,4 @@
-//! Tickets of half a megabyte: what one request can do with several of them, and how many a page has.
+//! Tickets of half a megabyte: limits of bulk requests and of pages.
 
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ async fn version(key: &Actor, number: usize) -> Value {
 }
 
 #[tokio::test]
-async fn duplicates_of_a_large_ticket_are_bounded_in_bytes() {
+async fn duplicates_of_a_large_ticket_are_bounded() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -34,7 +34,7 @@ async fn duplicates_of_a_large_ticket_are_bounded_in_bytes() {
                 let call = key.post(&format!("{TICKETS}{query}")).header("idempotency-key", &format!("all-{mode}{query}"));
                 let refused = call.json(hundred(mode, true)).send().await;
                 assert_eq!(refused.problem(413), "payload_too_large", "{mode}{query}");
-                assert!(refused.text.contains("4194304 bytes. Send fewer records at once."), "{}", refused.text);
+                assert!(refused.text.contains("4194304 bytes. Send fewer records per request."), "{}", refused.text);
             }
         }
         assert_eq!(version(&key, 1).await, 1, "nothing was changed");
@@ -55,7 +55,7 @@ async fn duplicates_of_a_large_ticket_are_bounded_in_bytes() {
 }
 
 #[tokio::test]
-async fn a_change_of_several_large_tickets_is_bounded_in_bytes() {
+async fn bulk_changes_of_large_tickets_are_bounded() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -80,7 +80,7 @@ async fn a_change_of_several_large_tickets_is_bounded_in_bytes() {
 }
 
 #[tokio::test]
-async fn a_hundred_ordinary_tickets_are_created_and_changed_at_once() {
+async fn a_hundred_ordinary_tickets_fit_in_one_request() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -110,7 +110,7 @@ async fn pages(key: &Actor, path: &str) -> (Vec<usize>, Vec<Value>) {
 }
 
 #[tokio::test]
-async fn a_page_of_large_tickets_ends_early_and_goes_on() {
+async fn pages_of_large_tickets_end_early() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*", "events:read"]).await;
@@ -144,7 +144,7 @@ async fn a_page_of_large_tickets_ends_early_and_goes_on() {
 }
 
 #[tokio::test]
-async fn a_page_of_a_long_history_or_of_long_comments_ends_early_and_goes_on() {
+async fn pages_of_long_comments_end_early() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -155,7 +155,7 @@ async fn a_page_of_a_long_history_or_of_long_comments_ends_early_and_goes_on() {
         }
         key.post(TICKETS).json(json!({"subject": "B", "organization_id": organization})).send().await.ok(201);
         for _ in 0..70 {
-            // A quote takes up two bytes in JSON.
+            // A quote takes two bytes in JSON.
             key.post(&format!("{TICKETS}/2/comments")).json(json!({"body": "\"".repeat(65_000)})).send().await.ok(201);
         }
         for (path, count, member) in [("1/history", 21, "seq"), ("2/comments", 70, "id")] {

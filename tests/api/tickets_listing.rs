@@ -1,5 +1,5 @@
-//! Lists against a naive model: some hundred varied tickets, and every filter, order, page and count compared with a plain filter over the
-//! export of all tickets.
+//! Lists compared with a naive model: some hundred varied tickets, and every filter, sort, page and count against a plain filter
+//! over the export of all tickets.
 
 use std::{cmp::Ordering, time::Duration};
 
@@ -19,7 +19,7 @@ struct World {
     assignee: String,
 }
 
-/// Numbers that look random and are the same each time.
+/// A reproducible pseudorandom sequence.
 struct Dice(u64);
 
 impl Dice {
@@ -87,7 +87,7 @@ async fn world(app: &TestApp, acme: &Tenant<'_>) -> World {
     World { key, organizations, contact, device, assignee }
 }
 
-/// Every ticket, in the order of its number.
+/// Every ticket, sorted by number.
 async fn export(key: &Actor) -> Vec<Value> {
     let text = key.get(&format!("{TICKETS}?format=ndjson")).send().await.text;
     let mut rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -123,7 +123,7 @@ fn rank(priority: &Value) -> usize {
     ["critical", "high", "medium", "low"].iter().position(|word| priority == word).unwrap()
 }
 
-/// The order that a sort promises, by its definition.
+/// The order of a sort, by its definition.
 fn compare(left: &Value, right: &Value, sort: &str) -> Ordering {
     let (name, reversed) = sort.strip_prefix('-').map_or((sort, false), |name| (name, true));
     let number = |ticket: &Value| ticket["number"].as_u64().unwrap();
@@ -147,7 +147,7 @@ fn has(list: &Value, field: &str, wanted: &str) -> bool {
     list.as_array().unwrap().iter().any(|entry| entry[field] == wanted)
 }
 
-/// Each filter, alone and in company, with its meaning.
+/// Each filter, alone and combined, with its meaning.
 fn filters(world: &World, all: &[Value]) -> Vec<(String, Matches)> {
     let (organization, other) = (world.organizations[0].clone(), world.organizations[2].clone());
     let (contact, device, assignee) = (world.contact.clone(), world.device.clone(), world.assignee.clone());
@@ -215,7 +215,7 @@ fn filters(world: &World, all: &[Value]) -> Vec<(String, Matches)> {
 }
 
 #[tokio::test]
-async fn every_filter_and_every_order_give_what_a_plain_filter_gives() {
+async fn every_filter_and_order_matches_a_naive_filter() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let world = world(app, &acme).await;
@@ -260,9 +260,9 @@ fn check_counts(counts: &Value, expected: &[Value], query: &str) {
             *naive.entry(value(ticket)).or_default() += 1;
         }
         let given = counts[field].as_array().unwrap();
-        let told: std::collections::BTreeMap<String, u64> =
+        let reported: std::collections::BTreeMap<String, u64> =
             given.iter().map(|count| (text(count, "value").to_owned(), count["count"].as_u64().unwrap())).collect();
-        assert_eq!(told, naive, "{query}: {field}");
+        assert_eq!(reported, naive, "{query}: {field}");
         assert!(given.is_sorted_by(|left, right| left["count"].as_u64() >= right["count"].as_u64()));
     };
     by("status", &|ticket| text(ticket, "status").to_owned());
@@ -272,7 +272,7 @@ fn check_counts(counts: &Value, expected: &[Value], query: &str) {
 }
 
 #[tokio::test]
-async fn what_changed_since_a_place_in_the_log_is_found() {
+async fn tickets_changed_since_an_event_are_listed() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*", "events:read"]).await;
@@ -294,7 +294,7 @@ async fn what_changed_since_a_place_in_the_log_is_found() {
 }
 
 #[tokio::test]
-async fn a_cursor_goes_on_under_new_tickets_and_belongs_to_its_query() {
+async fn cursors_are_stable_and_bound_to_their_query() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;

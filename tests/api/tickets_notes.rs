@@ -7,7 +7,7 @@ use crate::harness::with_app;
 const TICKETS: &str = "/api/psa/tickets";
 
 #[tokio::test]
-async fn a_contact_s_public_comment_wakes_a_waiting_ticket() {
+async fn a_contact_comment_reopens_a_waiting_ticket() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*", "events:read"]).await;
@@ -38,7 +38,7 @@ async fn a_contact_s_public_comment_wakes_a_waiting_ticket() {
 }
 
 #[tokio::test]
-async fn the_first_public_comment_of_staff_or_a_key_is_the_first_response() {
+async fn a_public_staff_comment_is_the_first_response() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -60,7 +60,7 @@ async fn the_first_public_comment_of_staff_or_a_key_is_the_first_response() {
 }
 
 #[tokio::test]
-async fn a_person_who_takes_a_new_ticket_has_responded() {
+async fn taking_a_new_ticket_is_the_first_response() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -78,7 +78,7 @@ async fn a_person_who_takes_a_new_ticket_has_responded() {
 }
 
 #[tokio::test]
-async fn comments_and_times_are_listed_in_pages_and_counted() {
+async fn comments_and_times_are_paged_and_counted() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -122,7 +122,7 @@ async fn comments_and_times_are_listed_in_pages_and_counted() {
 }
 
 #[tokio::test]
-async fn the_history_is_what_the_log_says_of_the_ticket() {
+async fn the_history_matches_the_event_log() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;

@@ -1,5 +1,5 @@
-//! What time does to tickets: promises come near their end and are broken, resolved tickets are closed. The clock is moved, the server
-//! is stopped in between, and each event comes once.
+//! Time and tickets: SLA targets become at risk and are breached, resolved tickets are closed. The test moves the clock and
+//! restarts the server; each event is sent once.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use crate::harness::{Actor, Setup, TestApp, example, with_app};
 const TICKETS: &str = "/api/psa/tickets";
 const SLA: &str = "/api/psa/sla";
 
-/// Waits for the next events of these kinds, by the feed's own waiting.
+/// Long-polls for the next events of these kinds.
 async fn events(actor: &Actor, types: &str, after: u64) -> (Vec<Value>, u64) {
     let path = format!("/api/events?types={types}&after={after}&limit=200&wait_seconds=20");
     let feed = actor.get(&path).send().await.ok(200).clone();
     (feed["data"].as_array().unwrap().clone(), feed["next_after"].as_u64().unwrap())
 }
 
-/// Reads the ticket until the timers have brought it there.
+/// Reads the ticket until the timers have updated it.
 async fn until(actor: &Actor, path: &str, field: impl Fn(&Value) -> bool) -> Value {
     for _ in 0..2_000 {
         let ticket = actor.get(path).send().await.ok(200).clone();
@@ -30,14 +30,14 @@ async fn until(actor: &Actor, path: &str, field: impl Fn(&Value) -> bool) -> Val
 }
 
 #[tokio::test]
-async fn a_promise_is_at_risk_and_then_broken_once_each() {
+async fn risk_and_breach_are_reported_once_each() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*", "events:read"]).await;
         let organization = acme.organization("Acme").await;
         let body = json!({"subject": "Down", "organization_id": organization, "priority": "critical"});
         let ticket = key.post(TICKETS).json(body).send().await.ok(201).clone();
-        // The first of January 2026, midnight.
+        // January 1, 2026, midnight.
         assert_eq!(ticket["sla"]["first_response"]["due_at"], "2026-01-01T00:15:00.000Z");
         assert_eq!(ticket["sla"]["resolution"]["due_at"], "2026-01-01T04:00:00.000Z");
         let path = format!("{TICKETS}/T-1");
@@ -52,17 +52,17 @@ async fn a_promise_is_at_risk_and_then_broken_once_each() {
         assert_eq!(listed.ok(200)["data"][0]["ref"], "T-1");
         app.advance(Duration::from_hours(1));
         key.post(&format!("{path}/comments")).json(example("tickets/create_comment")).send().await.ok(201);
-        let (told, _) = events(&key, "ticket.sla_at_risk,ticket.sla_breached", 0).await;
-        let kinds: Vec<&str> = told.iter().map(|event| event["type"].as_str().unwrap()).collect();
+        let (sent, _) = events(&key, "ticket.sla_at_risk,ticket.sla_breached", 0).await;
+        let kinds: Vec<&str> = sent.iter().map(|event| event["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["ticket.sla_at_risk", "ticket.sla_breached"]);
-        assert_eq!(told[1]["data"]["changes"]["sla.first_response"]["to"], "breached");
-        assert_eq!(told[1]["actor"]["kind"], "system");
+        assert_eq!(sent[1]["data"]["changes"]["sla.first_response"]["to"], "breached");
+        assert_eq!(sent[1]["actor"]["kind"], "system");
     })
     .await;
 }
 
 #[tokio::test]
-async fn what_fell_due_while_the_server_was_down_is_told_once_after_the_start() {
+async fn breaches_during_downtime_are_reported_once() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
@@ -84,8 +84,8 @@ async fn what_fell_due_while_the_server_was_down_is_told_once_after_the_start() 
     let (directory, now) = app.stop().await;
     let app = TestApp::start(directory, &setup, now + Duration::from_hours(1)).await;
     let key = app.anonymous().bearer(&secret);
-    let (told, _) = events(&key, "ticket.sla_at_risk,ticket.sla_breached", 0).await;
-    let crossed: Vec<(String, String)> = told
+    let (sent, _) = events(&key, "ticket.sla_at_risk,ticket.sla_breached", 0).await;
+    let crossed: Vec<(String, String)> = sent
         .iter()
         .map(|event| {
             let clock = event["data"]["changes"].as_object().unwrap().keys().next().unwrap().clone();
@@ -125,7 +125,7 @@ async fn a_resolved_ticket_is_closed_after_five_days() {
 }
 
 #[tokio::test]
-async fn the_clocks_go_by_the_tenant_s_hours_from_its_next_ticket_on() {
+async fn business_hours_apply_from_the_next_ticket() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let (admin, technician) = (acme.admin().await, acme.user("technician").await);
@@ -135,7 +135,7 @@ async fn the_clocks_go_by_the_tenant_s_hours_from_its_next_ticket_on() {
         };
         let standard = admin.get(SLA).send().await;
         assert_eq!((&standard.ok(200)["version"], standard.header("etag")), (&json!(0), "\"v0\""));
-        // Thursday, midnight: eight hours of work are over at 17:00 of the same day.
+        // Thursday, midnight: eight business hours end at 17:00 of the same day.
         assert_eq!(create("high").await.ok(201)["sla"]["resolution"]["due_at"], "2026-01-01T17:00:00.000Z");
         let mut policy = standard.body.clone();
         for field in ["version", "updated_at"] {
@@ -148,7 +148,7 @@ async fn the_clocks_go_by_the_tenant_s_hours_from_its_next_ticket_on() {
         let changed = admin.put(SLA).header("if-match", "\"v0\"").json(policy.clone()).send().await;
         assert_eq!(changed.ok(200)["version"], 1);
         assert_eq!(admin.put(SLA).header("if-match", "\"v0\"").json(policy.clone()).send().await.problem(412), "version_conflict");
-        // Monday the fifth, 08:00 in New York is 13:00 in universal time; lunch does not count.
+        // Monday, January 5, 08:00 in New York is 13:00 UTC. The lunch break does not count.
         assert_eq!(create("high").await.ok(201)["sla"]["resolution"]["due_at"], "2026-01-05T22:00:00.000Z");
         let standing = admin.get(&format!("{TICKETS}/T-1")).send().await;
         assert_eq!(standing.ok(200)["sla"]["resolution"]["due_at"], "2026-01-01T17:00:00.000Z");
@@ -166,7 +166,7 @@ async fn the_clocks_go_by_the_tenant_s_hours_from_its_next_ticket_on() {
 }
 
 #[tokio::test]
-async fn a_wait_stops_the_clocks() {
+async fn waiting_stops_the_clocks() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;

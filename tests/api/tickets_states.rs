@@ -1,4 +1,4 @@
-//! Every pair of states, and what follows from a move.
+//! Every pair of states, and the effects of a transition.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ const STATES: [&str; 11] = [
     "merged",
 ];
 
-/// What a patch needs to reach a state.
+/// The patch that a state needs.
 fn patch(to: &str, target: &str) -> Value {
     match to {
         "resolved" => json!({"status": to, "resolution": {"summary": "Done."}}),
@@ -55,7 +55,7 @@ fn allowed(from: &str, to: &str) -> bool {
 }
 
 #[tokio::test]
-async fn every_pair_of_states_is_a_move_a_no_op_or_a_conflict() {
+async fn every_pair_of_states_has_a_defined_outcome() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -87,7 +87,7 @@ async fn every_pair_of_states_is_a_move_a_no_op_or_a_conflict() {
 }
 
 #[tokio::test]
-async fn a_move_needs_what_belongs_to_it() {
+async fn each_transition_needs_its_fields() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;
@@ -113,7 +113,7 @@ async fn a_move_needs_what_belongs_to_it() {
 }
 
 #[tokio::test]
-async fn parts_are_at_most_32_deep_however_they_come_to_be_there() {
+async fn ticket_parts_nest_at_most_32_deep() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let key = acme.key(&["tickets:*"]).await;

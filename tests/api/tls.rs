@@ -1,4 +1,4 @@
-//! TLS: our own certificate on the first start, HTTP/1.1 and HTTP/2, a new certificate without a restart.
+//! TLS: the generated certificate of the first start, HTTP/1.1 and HTTP/2, and a new certificate without a restart.
 
 use serde_json::json;
 
@@ -9,7 +9,7 @@ fn tls() -> Setup {
 }
 
 #[tokio::test]
-async fn the_first_start_makes_a_certificate_that_clients_can_pin_and_speaks_http_2() {
+async fn the_first_start_creates_a_pinnable_certificate() {
     with_setup(tls(), async |app| {
         let reply = app.anonymous().get("/healthz").send().await;
         reply.ok(200);
@@ -23,7 +23,7 @@ async fn the_first_start_makes_a_certificate_that_clients_can_pin_and_speaks_htt
 }
 
 #[tokio::test]
-async fn the_session_cookie_is_bound_to_the_host_and_to_tls() {
+async fn the_session_cookie_is_bound_to_host_and_tls() {
     with_setup(tls(), async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -41,7 +41,7 @@ async fn the_session_cookie_is_bound_to_the_host_and_to_tls() {
 }
 
 #[tokio::test]
-async fn a_renewed_certificate_is_taken_up_and_a_broken_one_is_not() {
+async fn renewed_certificates_are_loaded_and_broken_ones_ignored() {
     with_setup(tls(), async |app| {
         let files = [app.data_directory().join("tls/certificate.pem"), app.data_directory().join("tls/private-key.pem")];
         let old: Vec<Vec<u8>> = files.iter().map(|path| std::fs::read(path).unwrap()).collect();
@@ -67,7 +67,7 @@ async fn a_renewed_certificate_is_taken_up_and_a_broken_one_is_not() {
 }
 
 #[tokio::test]
-async fn plain_http_leads_people_to_https_when_asked_for_and_refuses_programs() {
+async fn plain_http_redirects_pages_and_refuses_the_api() {
     with_setup(tls().with("listen.redirect_address", "127.0.0.1:0"), async |app| {
         let addresses = app.running().addresses;
         let client =
@@ -100,7 +100,7 @@ async fn plain_http_leads_people_to_https_when_asked_for_and_refuses_programs() 
 }
 
 #[tokio::test]
-async fn with_a_client_authority_only_its_certificates_get_in() {
+async fn a_client_authority_admits_only_its_certificates() {
     let directory = tempfile::tempdir().unwrap();
     let authority_key = rcgen::KeyPair::generate().unwrap();
     let mut authority = rcgen::CertificateParams::new(Vec::new()).unwrap();

@@ -1,4 +1,4 @@
-//! Exports that somebody has changed, one change a case. Every check of the use cases holds for imports too, whoever has signed the file.
+//! Forged exports, one change per case. Imports obey every check of the services, no matter who signed the file.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::{
     transfer::{export, import, import_as},
 };
 
-/// A standard tenant with a record of most kinds, as its export.
+/// The export of a standard tenant with a record of most kinds.
 async fn sample(app: &TestApp) -> String {
     let tenant = app.tenant("acme").await;
     let organization = tenant.organization("Acme").await;
@@ -47,12 +47,12 @@ type Change = Box<dyn Fn(&mut Forged)>;
 struct Case {
     name: &'static str,
     change: Change,
-    /// A part of what the import says.
-    told: &'static str,
+    /// A part of the error of the import.
+    expected: &'static str,
 }
 
-fn case(name: &'static str, told: &'static str, change: impl Fn(&mut Forged) + 'static) -> Case {
-    Case { name, change: Box::new(change), told }
+fn case(name: &'static str, expected: &'static str, change: impl Fn(&mut Forged) + 'static) -> Case {
+    Case { name, change: Box::new(change), expected }
 }
 
 /// Sets a member of the first record of a kind.
@@ -75,7 +75,7 @@ fn hash(parameters: &'static str) -> impl Fn(&mut Forged) + 'static {
     }
 }
 
-/// The first member of staff.
+/// Changes the first staff user.
 fn staff(forged: &mut Forged, change: impl Fn(&mut Value)) {
     let line = forged.lines.iter_mut().find(|line| line.kind == "user" && line.record.contains("\"Staff\"")).unwrap();
     let mut record: Value = serde_json::from_str(&line.record).unwrap();
@@ -83,14 +83,14 @@ fn staff(forged: &mut Forged, change: impl Fn(&mut Value)) {
     line.record = record.to_string();
 }
 
-/// A record of the kind with a key of its own, more than once.
+/// Adds copies of the first record of a kind, each with its own key.
 fn many(kind: &'static str, more: usize, change: impl Fn(&mut Value, usize) + 'static) -> impl Fn(&mut Forged) + 'static {
     move |forged| {
         let place = forged.place(kind);
         for number in 0..more {
             let mut line = forged.lines[place + number].clone();
             let mut key: Value = serde_json::from_str(&line.key).unwrap();
-            // The ids that follow, in their order.
+            // The following ids, in order.
             key[0] = next_id(key[0].as_str().unwrap()).into();
             let mut record: Value = serde_json::from_str(&line.record).unwrap();
             change(&mut record, number);
@@ -118,7 +118,7 @@ const NOBODY: &str = "org_01k9z7w3v5e8g9m2n4p6r8t0x1";
 
 fn authority() -> Vec<Case> {
     vec![
-        case("role", "an operator belongs to the platform tenant", |forged| {
+        case("role", "operator is allowed in the platform tenant only", |forged| {
             staff(forged, |user| user["standing"]["Staff"]["role"] = json!("operator"));
         }),
         case(
@@ -126,22 +126,22 @@ fn authority() -> Vec<Case> {
             "operator is a role of the platform tenant",
             set("identity_provider", "/default_role", json!("operator")),
         ),
-        case("kind platform", "neither exported nor imported", |forged| {
+        case("kind platform", "cannot be exported or imported", |forged| {
             forged.header["tenant"]["kind"] = json!("platform");
             forged.change("tenant", |tenant| tenant["kind"] = json!("platform"));
         }),
-        case("kind evaluation", "names another", set("tenant", "/kind", json!("evaluation"))),
-        case("clock", "clock is too far ahead", set("tenant", "/clock_ahead_seconds", json!(60))),
-        case("status", "being filled or removed", set("tenant", "/status", json!("Deleting"))),
+        case("kind evaluation", "differs from the first line", set("tenant", "/kind", json!("evaluation"))),
+        case("clock", "clock_ahead_seconds: too far ahead", set("tenant", "/clock_ahead_seconds", json!(60))),
+        case("status", "must be active or suspended", set("tenant", "/status", json!("Deleting"))),
         case("scope of the platform", "platform:read", set("api_key", "/scopes", json!(["platform:read"]))),
         case("unknown scope", "the scope everything does not exist", set("api_key", "/scopes", json!(["everything"]))),
-        case("scope over the tenant", "cannot have what is over the whole tenant", |forged| {
+        case("scope over the tenant", "cannot have scopes over the whole tenant", |forged| {
             forged.change("api_key", |key| {
                 key["scopes"] = json!(["users:write"]);
                 key["organization_ids"] = json!([NOBODY]);
             });
         }),
-        case("end of a key", "a key ends within 365 days", set("api_key", "/expires_at", json!("9999-01-01T00:00:00.000Z"))),
+        case("end of a key", "a key must expire within 365 days", set("api_key", "/expires_at", json!("9999-01-01T00:00:00.000Z"))),
         case("hash memory", "m (memory in KiB) must be 19456 to 65536", hash("m=3145728,t=2,p=1")),
         case("hash passes", "t (passes) must be 2 to 4", hash("m=19456,t=4000,p=1")),
         case("hash lanes", "p (lanes) must be 1 to 4", hash("m=19456,t=2,p=64")),
@@ -164,8 +164,8 @@ fn bounds() -> Vec<Case> {
         case("subject of a ticket", "subject: must have at most 255 characters", set("ticket", "/subject", long(256))),
         case("body of a comment", "body: it is empty or too long", set("ticket_comment", "/body", long(70_000))),
         case("name of a tenant", "name: must have at most 100 characters", set("tenant", "/name", long(101))),
-        case("slug of a tenant", "the operator's own", set("tenant", "/slug", json!("platform"))),
-        case("e-mail address", "not an e-mail address in the form", |forged| {
+        case("slug of a tenant", "reserved for the operator", set("tenant", "/slug", json!("platform"))),
+        case("e-mail address", "not a normalized email address", |forged| {
             staff(forged, |user| user["email"] = json!("Ada@Acme.example"));
         }),
         case("settings of backups", "restore_test_every_days: must be at most 366", |forged| {
@@ -173,14 +173,14 @@ fn bounds() -> Vec<Case> {
         }),
         case("number", "number that is too large", set("ticket", "/version", json!(u64::MAX))),
         case("number in a key", "number that is too large", |forged| forged.line("ticket").key = format!("[{}]", u64::MAX)),
-        case("number of a ticket", "where 1 is due", |forged| "[2]".clone_into(&mut forged.line("ticket").key)),
+        case("number of a ticket", "expected 1", |forged| "[2]".clone_into(&mut forged.line("ticket").key)),
         case("url", "url: the URL must start with http", set("webhook", "/url", json!("file:///etc/passwd"))),
         case("url on this machine", "not allowed as a target", set("webhook", "/url", json!("http://127.0.0.1:1/"))),
         case("metadata service", "not allowed as a target", set("webhook", "/url", json!("http://169.254.169.254/latest"))),
-        case("events", "is no kind of event", set("webhook", "/events", json!(["everything"]))),
+        case("events", "is not an event kind", set("webhook", "/events", json!(["everything"]))),
         case("timeout", "timeout_seconds: must be at most 60", set("webhook", "/timeout_seconds", json!(3600))),
         case("issuer", "must start with https", set("identity_provider", "/issuer", json!("http://id.acme.example"))),
-        case("domain", "is no domain in its stored form", set("identity_provider", "/domains", json!(["Acme.example"]))),
+        case("domain", "is not a domain in its stored form", set("identity_provider", "/domains", json!(["Acme.example"]))),
         case(
             "endpoint of a cloud",
             "not allowed as a target",
@@ -218,15 +218,19 @@ fn bounds() -> Vec<Case> {
 
 fn places() -> Vec<Case> {
     vec![
-        case("tenant of an event", "this event is of tnt_", |forged| {
+        case("tenant of an event", "this event belongs to tenant tnt_", |forged| {
             let id = forged.header["tenant"]["id"].as_str().unwrap().to_owned();
             let line = forged.line("event");
             line.record = line.record.replacen(&id, FOREIGN, 1);
         }),
-        case("tenant of a cloud provider", "the ids in it are not the same", set("cloud_provider", "/tenant_id", json!(FOREIGN))),
+        case(
+            "tenant of a cloud provider",
+            "its key does not match the ids in it",
+            set("cloud_provider", "/tenant_id", json!(FOREIGN)),
+        ),
         case("tenant of a run", "the ids in it are not the same", set("workflow_run", "/tenant_id", json!(FOREIGN))),
-        case("run that goes on", "a run that has not ended", set("workflow_run", "/status", json!("running"))),
-        case("tenant of the audit", "this is record", |forged| {
+        case("run that goes on", "an unfinished run cannot be moved", set("workflow_run", "/status", json!("running"))),
+        case("tenant of the audit", "the body contains record", |forged| {
             let id = forged.header["tenant"]["id"].as_str().unwrap().to_owned();
             let line = forged.line("audit_record");
             line.record = line.record.replace(&id, FOREIGN);
@@ -256,7 +260,7 @@ fn places() -> Vec<Case> {
         case("chain of the audit", "the audit of", |forged| {
             forged.change("audit_record", |record| record["hash"] = json!("00".repeat(32)));
         }),
-        case("figures", "these are no figures", |forged| {
+        case("figures", "valid values of a known series", |forged| {
             let mut more = forged.line("tenant").clone();
             (more.kind, more.key) = ("analytics_hour".to_owned(), "[250,1]".to_owned());
             more.record = json!({"groups": []}).to_string();
@@ -267,17 +271,17 @@ fn places() -> Vec<Case> {
             let place = forged.place("organization");
             forged.lines.insert(place, forged.lines[place].clone());
         }),
-        case("lines in another order", "in the file twice, or behind", |forged| {
+        case("lines in another order", "in the file twice or out of order", |forged| {
             let mut places = forged.lines.iter().enumerate().filter(|(_, line)| line.kind == "user").map(|(place, _)| place);
             let (first, second) = (places.next().unwrap(), places.next().unwrap());
             forged.lines.swap(first, second);
         }),
-        case("kinds in another order", "its type comes behind one that refers to it", |forged| {
+        case("kinds in another order", "it must come before the records that refer to it", |forged| {
             let line = forged.lines.remove(forged.place("organization"));
             let place = forged.place("api_key") + 1;
             forged.lines.insert(place, line);
         }),
-        case("kind that nobody knows", "knows no records of the type", |forged| {
+        case("kind that nobody knows", "does not know records of the type", |forged| {
             "spaceship".clone_into(&mut forged.line("organization").kind);
         }),
         case("no record of its own", "the tenant's own record is missing", |forged| drop(forged.lines.pop())),
@@ -285,7 +289,7 @@ fn places() -> Vec<Case> {
 }
 
 #[tokio::test]
-async fn a_changed_export_is_refused_whoever_signs_it() {
+async fn a_changed_export_is_refused_with_any_signature() {
     with_app(async |old| {
         let file = sample(old).await;
         let original = Forged::of(&file);
@@ -295,23 +299,23 @@ async fn a_changed_export_is_refused_whoever_signs_it() {
                 json!({"mode": "import", "trusted_keys": [signer.public_key().unwrap().to_string()], "allow_evaluation": true});
             let unverified = json!({"mode": "import", "accept_unverified": true, "allow_evaluation": true});
             let mut failed = Vec::new();
-            for Case { name, change, told } in authority().into_iter().chain(bounds()).chain(places()) {
+            for Case { name, change, expected } in authority().into_iter().chain(bounds()).chain(places()) {
                 let mut forged = original.clone();
                 change(&mut forged);
                 for (order, file) in [(&trusted, forged.file(Some(&signer))), (&unverified, forged.file(None))] {
-                    // Passwords of an unverified file do not arrive at all.
+                    // Passwords of an unverified file are not imported at all.
                     if name == "user of a credential" && order["accept_unverified"] == true {
                         continue;
                     }
                     let answer = import_as(new, order, &file).await;
-                    let is_told = answer["error"].as_str().is_some_and(|error| error.contains(told));
-                    failed.extend((!is_told).then(|| format!("{name}: {answer}")));
+                    let is_reported = answer["error"].as_str().is_some_and(|error| error.contains(expected));
+                    failed.extend((!is_reported).then(|| format!("{name}: {answer}")));
                 }
             }
             assert!(failed.is_empty(), "{}", failed.join("\n"));
             let tenants = new.local().get("/api/platform/tenants").send().await;
             assert_eq!(tenants.ok(200)["data"].as_array().unwrap().len(), 1, "there is the platform's alone: {}", tenants.text);
-            // What was refused is not in the way, and forging changes nothing by itself.
+            // Refused imports do not conflict, and reassembling the file without a change is valid.
             let done = import_as(new, &trusted, &original.file(Some(&signer))).await;
             assert_eq!(done["done"], true, "{done}");
         })
@@ -321,7 +325,7 @@ async fn a_changed_export_is_refused_whoever_signs_it() {
 }
 
 #[tokio::test]
-async fn what_another_tenant_has_is_not_taken_from_it() {
+async fn an_import_takes_nothing_from_another_tenant() {
     with_app(async |old| {
         let file = sample(old).await;
         with_app(async |new| {

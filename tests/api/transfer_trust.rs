@@ -1,4 +1,4 @@
-//! Who vouches for an export, and what a file is worth that nobody does.
+//! Trust in exports, and what an untrusted file can do.
 
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ async fn refused(app: &TestApp, order: Value, file: &str) -> String {
     answer["error"].as_str().unwrap().to_owned()
 }
 
-/// A tenant that can do everything by itself, and its key.
+/// A tenant with automation of every kind, and its key.
 async fn lively(app: &TestApp, receiver: &Receiver) -> (String, String) {
     let tenant = app.evaluation_tenant("acme").await;
     tenant.admin().await;
@@ -41,14 +41,14 @@ async fn lively(app: &TestApp, receiver: &Receiver) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_file_counts_as_its_signature_does() {
+async fn a_file_is_trusted_like_its_signature() {
     with_app(async |old| {
         let tenant = old.tenant("acme").await;
         tenant.admin().await;
         let file = export(old, &tenant.id, json!({})).await;
         let lines: Vec<&str> = file.lines().collect();
         let own = refused(old, json!({"mode": "check"}), &file).await;
-        assert!(own.contains("is in this installation already"), "its own signature counts: {own}");
+        assert!(own.contains("already exists in this installation"), "its own signature counts: {own}");
         let key = old.local().get("/documentation/keys/").header("accept", "application/json").send().await;
         let purposes: Vec<&str> =
             key.ok(200)["keys"].as_array().unwrap().iter().map(|key| key["purpose"].as_str().unwrap()).collect();
@@ -62,16 +62,16 @@ async fn a_file_counts_as_its_signature_does() {
             let forged = Forged::of(&file);
             let by_other = refused(new, trusted.clone(), &forged.file(Some(&other))).await;
             assert!(by_other.contains("does not know"), "{by_other}");
-            // Signed by another, under the name of one who is trusted.
+            // Signed by a stranger, under the name of a trusted installation.
             let disguised =
                 forged.file(Some(&other)).replacen(&other.public_key().unwrap().to_string(), signer["signer"].as_str().unwrap(), 1);
-            let told = refused(new, trusted.clone(), &disguised).await;
-            assert!(told.contains("the signature does not match"), "{told}");
+            let error = refused(new, trusted.clone(), &disguised).await;
+            assert!(error.contains("the signature does not match"), "{error}");
             let unsigned = refused(new, trusted.clone(), &forged.file(None)).await;
             assert!(unsigned.contains("is not signed") && unsigned.contains("--accept-unverified"), "{unsigned}");
             let old_format = file.replacen("\"version\":2", "\"version\":1", 1);
             assert!(refused(new, trusted.clone(), &old_format).await.contains("is not signed"));
-            // One letter, with all hashes made again and the signatures left as they were.
+            // One changed letter with recomputed hashes and the old signatures.
             let signatures: Vec<&&str> = lines.iter().filter(|line| line.contains("\"type\":\"signature\"")).collect();
             let mut changed = forged.clone();
             changed.change("user", |user| user["name"] = json!("Eve"));
@@ -82,14 +82,17 @@ async fn a_file_counts_as_its_signature_does() {
             );
             let kept: Vec<&str> = resigned.lines().filter(|line| !line.contains("\"type\":\"signature\"")).collect();
             let kept = format!("{}\n{}\n", kept.join("\n"), signatures.last().unwrap());
-            let told = refused(new, trusted.clone(), &kept).await;
-            assert!(told.contains("the signature does not match") && told.contains("was changed after it was exported"), "{told}");
+            let error = refused(new, trusted.clone(), &kept).await;
+            assert!(
+                error.contains("the signature does not match") && error.contains("was changed after it was exported"),
+                "{error}"
+            );
             let without_last = format!("{}\n", lines[..lines.len() - 1].join("\n"));
             assert!(refused(new, trusted.clone(), &without_last).await.contains("the signature is missing"));
             let header = file.replacen("\"slug\":\"acme\"", "\"slug\":\"evil\"", 1);
             assert!(refused(new, trusted.clone(), &header).await.contains("the signature does not match"));
             let twice = format!("{file}{}\n", lines.last().unwrap());
-            assert!(refused(new, trusted.clone(), &twice).await.contains("there is more behind the last line"));
+            assert!(refused(new, trusted.clone(), &twice).await.contains("the file continues after its last line"));
             assert!(refused(new, json!({"mode": "import", "trusted_keys": ["x"]}), &file).await.contains("64 hexadecimal digits"));
             let users = new.local().get("/api/platform/tenants").send().await;
             assert_eq!(users.ok(200)["data"].as_array().unwrap().len(), 1, "nothing is left of them: {}", users.text);
@@ -102,7 +105,7 @@ async fn a_file_counts_as_its_signature_does() {
 }
 
 #[tokio::test]
-async fn an_evaluation_tenant_comes_only_where_the_operator_wants_one() {
+async fn importing_an_evaluation_tenant_needs_consent() {
     with_app(async |old| {
         let tenant = old.evaluation_tenant("acme").await;
         let file = export(old, &tenant.id, json!({})).await;
@@ -112,12 +115,12 @@ async fn an_evaluation_tenant_comes_only_where_the_operator_wants_one() {
                 let mut order = order;
                 order["mode"] = json!("import");
                 assert!(refused(new, order.clone(), &file).await.contains("--allow-evaluation"));
-                // A file that calls it a standard one does not change what its id says.
+                // A file that calls it a standard tenant does not change what its id says.
                 let mut forged = Forged::of(&file);
                 forged.header["tenant"]["kind"] = json!("standard");
                 forged.change("tenant", |tenant| tenant["kind"] = json!("standard"));
-                let told = refused(new, json!({"mode": "import", "accept_unverified": true}), &forged.file(None)).await;
-                assert!(told.contains("its id is that of an evaluation tenant"), "{told}");
+                let error = refused(new, json!({"mode": "import", "accept_unverified": true}), &forged.file(None)).await;
+                assert!(error.contains("the ID is that of an evaluation tenant"), "{error}");
             }
             assert_eq!(import(new, json!({"mode": "import"}), &file).await["done"], true);
         })
@@ -127,7 +130,7 @@ async fn an_evaluation_tenant_comes_only_where_the_operator_wants_one() {
 }
 
 #[tokio::test]
-async fn an_unverified_file_brings_nothing_that_acts() {
+async fn unverified_imports_activate_nothing() {
     with_app(async |old| {
         let receiver = Receiver::always(200).await;
         let (tenant, plaintext) = lively(old, &receiver).await;
@@ -157,7 +160,7 @@ async fn an_unverified_file_brings_nothing_that_acts() {
             let sign_in = json!({"email": "admin@acme.example", "password": PASSWORD});
             assert_eq!(new.anonymous().post("/api/auth/login").json(sign_in).send().await.status, 401);
             assert_eq!(new.anonymous().post("/api/auth/sso").json(json!({"domain": "acme.example"})).send().await.status, 404);
-            // Somebody of this installation looks at it, and switches on what they want.
+            // An administrator of this installation reviews it, and enables what is needed.
             let known = crate::harness::Tenant::known(new, "acme", &tenant);
             let (key, _) = known.new_key("ours", &["*"]).await;
             let webhook = key.get("/api/admin/webhooks").send().await.ok(200)["data"][0].clone();
@@ -182,7 +185,7 @@ async fn an_unverified_file_brings_nothing_that_acts() {
 }
 
 #[tokio::test]
-async fn a_deleted_tenant_that_comes_back_stays() {
+async fn a_reimported_tenant_stays() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         tenant.organization("Acme").await;
@@ -192,7 +195,7 @@ async fn a_deleted_tenant_that_comes_back_stays() {
         assert!([200, 202].contains(&deleted.status), "{}", deleted.text);
         app.until_tenant(&tenant.id, None).await;
         assert_eq!(import(app, json!({"mode": "import"}), &file).await["done"], true);
-        // An hour later the deletion looks once more for what work under way has left.
+        // An hour later the deletion removes what running work has left.
         app.advance(std::time::Duration::from_hours(2));
         let errands = tenantd_store::catalog::TENANT_ERRANDS;
         assert!(app.running().app.store.version(errands) > 0);
@@ -204,7 +207,7 @@ async fn a_deleted_tenant_that_comes_back_stays() {
 }
 
 #[tokio::test]
-async fn an_operator_outside_of_the_platform_tenant_may_do_nothing() {
+async fn an_operator_outside_the_platform_has_no_rights() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         tenant.odd_staff("eve@acme.example", Role::Operator).await;

@@ -1,4 +1,4 @@
-//! The installation looks after itself: a disk that fills up, snapshots that prove themselves, and what operators are told of both.
+//! Maintenance of the installation: low disk space, verified snapshots, and the reports to operators.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use crate::harness::{Actor, Endpoint, PASSWORD, Receiver, Setup, TestApp, with_a
 const TICKETS: &str = "/api/psa/tickets";
 const KEYS: &str = "/api/admin/api-keys";
 
-/// Marks under which the disk of any machine is full.
+/// Thresholds at which the disk of any machine is full.
 fn full() -> Setup {
     limits().with("disk.full_percent", 100).with("disk.full_bytes", i64::MAX)
 }
 
-/// Marks under which it is filling up, and not more.
+/// Thresholds at which the disk is low, but not full.
 fn low() -> Setup {
     limits().with("disk.low_percent", 100).with("disk.low_bytes", i64::MAX)
 }
@@ -25,8 +25,8 @@ fn limits() -> Setup {
     Setup::default().with("rate_limits.enabled", false)
 }
 
-/// The operator's events of these kinds, once there are so many.
-async fn told(operator: &Actor, kinds: &str, count: usize) -> Vec<Value> {
+/// The operator's events of these kinds, once this number exists.
+async fn events_of(operator: &Actor, kinds: &str, count: usize) -> Vec<Value> {
     let mut found: Vec<Value> = Vec::new();
     while found.len() < count {
         let after = found.last().map_or(0, |event| event["seq"].as_u64().unwrap());
@@ -42,7 +42,7 @@ async fn installation(app: &TestApp) -> Value {
 }
 
 #[tokio::test]
-async fn a_full_disk_refuses_changes_and_nothing_else() {
+async fn a_full_disk_refuses_changes_only() {
     with_app(async |app| {
         let (acme, operator) = (app.tenant("acme").await, app.operator().await);
         let removed = format!("/api/platform/tenants/{}", app.tenant("gone").await.id);
@@ -53,7 +53,7 @@ async fn a_full_disk_refuses_changes_and_nothing_else() {
         let key = admin.post(KEYS).json(json!({"name": "Old", "scopes": ["tickets:read"]})).send().await.ok(201)["id"].clone();
 
         app.reload(&full()).unwrap();
-        let event = told(&operator, "disk.*", 1).await.remove(0);
+        let event = events_of(&operator, "disk.*", 1).await.remove(0);
         assert_eq!((&event["type"], &event["data"]["disk"]["state"]), (&json!("disk.full"), &json!("full")));
         assert!(event["data"]["disk"]["free_bytes"].as_u64().unwrap() > 0);
 
@@ -74,7 +74,7 @@ async fn a_full_disk_refuses_changes_and_nothing_else() {
         assert!(export.status == 200 && export.text.contains("Printer"), "{}", export.text);
         let audit = admin.get("/api/admin/audit?action=export.started").send().await;
         assert_eq!(audit.ok(200)["data"].as_array().unwrap().len(), 1, "{}", audit.body);
-        // It waits for the readers of the log, which the export above has given something to do.
+        // It waits for the readers of the log, which the export above keeps busy.
         let whole = app.local().post(&format!("/internal/admin/tenants/{}/export", acme.id)).json(json!({})).send().await;
         assert!(whole.status == 200 && whole.text.contains("Printer"), "{}", whole.text);
         assert!(admin.delete(&format!("{KEYS}/{}", key.as_str().unwrap())).send().await.status < 300);
@@ -94,7 +94,7 @@ async fn a_full_disk_refuses_changes_and_nothing_else() {
         assert_eq!(installation(app).await["disk_state"], "full");
 
         app.reload(&limits()).unwrap();
-        assert_eq!(told(&operator, "disk.*", 2).await[1]["type"], "disk.recovered");
+        assert_eq!(events_of(&operator, "disk.*", 2).await[1]["type"], "disk.recovered");
         admin.post(TICKETS).json(ticket).send().await.ok(201);
         assert_eq!(
             ingest.post("/internal/ingest").text("application/x-ndjson", line).send().await.lines(200)[0]["status"],
@@ -109,7 +109,7 @@ async fn a_full_disk_refuses_changes_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn when_the_reserve_is_used_up_only_reads_are_answered() {
+async fn an_exhausted_reserve_allows_reads_only() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let key = admin.post(KEYS).json(json!({"name": "Old", "scopes": ["tickets:read"]})).send().await.ok(201)["id"].clone();
@@ -120,7 +120,7 @@ async fn when_the_reserve_is_used_up_only_reads_are_answered() {
         app.running().app.store.volume().set_room(WriteRoom::Exhausted);
         let refused = admin.delete(&path).send().await;
         assert_eq!((refused.problem(503), &refused.body["reason"]), ("unavailable", &json!("disk_full")));
-        assert!(refused.body["detail"].as_str().unwrap().contains("until the operator makes room"));
+        assert!(refused.body["detail"].as_str().unwrap().contains("until the operator frees space"));
         assert_eq!(admin.get(&path).send().await.ok(200)["id"], key);
         let ready = app.anonymous().get("/readyz").send().await;
         assert_eq!(ready.ok(200)["status"], "read_only");
@@ -132,11 +132,11 @@ async fn when_the_reserve_is_used_up_only_reads_are_answered() {
 }
 
 #[tokio::test]
-async fn a_disk_that_fills_up_is_told_before_it_is_full_and_only_to_operators() {
+async fn operators_are_warned_before_the_disk_is_full() {
     with_app(async |app| {
         let operator = app.operator().await;
         app.reload(&low()).unwrap();
-        assert_eq!(told(&operator, "disk.*", 1).await[0]["type"], "disk.low");
+        assert_eq!(events_of(&operator, "disk.*", 1).await[0]["type"], "disk.low");
         while app.status("storage").await.1 != "degraded" {
             tokio::task::yield_now().await;
         }
@@ -147,9 +147,9 @@ async fn a_disk_that_fills_up_is_told_before_it_is_full_and_only_to_operators() 
         let hidden = app.anonymous().get("/status/").header(as_json.0, as_json.1).send().await;
         assert_eq!(hidden.ok(200).get("installation"), None);
         let page = operator.get("/status/").header("accept", "text/html").send().await;
-        assert!(page.text.contains("days until it is full"), "{}", page.text);
+        assert!(page.text.contains("days until full"), "{}", page.text);
         app.reload(&limits()).unwrap();
-        assert_eq!(told(&operator, "disk.*", 2).await[1]["type"], "disk.recovered");
+        assert_eq!(events_of(&operator, "disk.*", 2).await[1]["type"], "disk.recovered");
         while app.status("storage").await.1 != "operational" {
             tokio::task::yield_now().await;
         }
@@ -162,18 +162,18 @@ async fn a_disk_that_fills_up_is_told_before_it_is_full_and_only_to_operators() 
 }
 
 #[tokio::test]
-async fn what_runs_in_the_background_waits_for_room_and_loses_nothing() {
+async fn background_work_waits_for_free_space() {
     with_app(async |app| {
         let (acme, operator) = (app.evaluation_tenant("acme").await, app.operator().await);
         let receiver = Receiver::always(200).await;
         let endpoint = Endpoint::new(&acme, &receiver.url(), json!({"events": ["export.started"]})).await;
         app.reload(&full()).unwrap();
-        told(&operator, "disk.full", 1).await;
-        // An export leaves its event all the same; what becomes of the delivery can be written down only when there is room.
+        events_of(&operator, "disk.full", 1).await;
+        // An export still leaves its event. Its delivery can be stored only when there is free space.
         assert_eq!(endpoint.admin.get(&format!("{TICKETS}?format=csv")).send().await.status, 200);
         assert_eq!(endpoint.deliveries().await, Vec::<Value>::new());
         app.reload(&limits()).unwrap();
-        told(&operator, "disk.recovered", 1).await;
+        events_of(&operator, "disk.recovered", 1).await;
         assert_eq!(receiver.next().await.json()["type"], "export.started");
         endpoint.until_all(1, "delivered").await;
         while app.status("storage").await.1 != "operational" {
@@ -184,7 +184,7 @@ async fn what_runs_in_the_background_waits_for_room_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_snapshot_is_kept_with_what_came_of_it_and_its_age_is_watched() {
+async fn snapshots_are_recorded_and_their_age_is_monitored() {
     let setup = limits().with("snapshots.max_age_hours", 24);
     with_setup(setup, async |app| {
         let operator = app.operator().await;
@@ -193,13 +193,13 @@ async fn a_snapshot_is_kept_with_what_came_of_it_and_its_age_is_watched() {
         let good = backup(path("one.snapshot")).send().await.ok(200).clone();
         assert!(good["records"].as_u64().unwrap() > 0 && good["file_bytes"].as_u64().unwrap() > 0, "{good}");
         assert_eq!(good["digest"].as_str().unwrap().len(), 64);
-        let event = told(&operator, "snapshot.*", 1).await.remove(0);
+        let event = events_of(&operator, "snapshot.*", 1).await.remove(0);
         assert_eq!((&event["type"], &event["data"]["run"]["verified"]), (&json!("snapshot.verified"), &json!(true)));
         assert_eq!(event["data"]["run"]["records"], good["records"]);
 
         assert_eq!(backup(path("one.snapshot")).send().await.problem(409), "invalid_transition");
         assert_eq!(backup(path("nowhere/two.snapshot")).send().await.problem(409), "invalid_transition");
-        let events = told(&operator, "snapshot.*", 3).await;
+        let events = events_of(&operator, "snapshot.*", 3).await;
         assert_eq!((&events[1]["type"], &events[2]["type"]), (&json!("snapshot.failed"), &json!("snapshot.failed")));
         let facts = installation(app).await;
         assert_eq!(facts["last_verified_snapshot"]["path"], path("one.snapshot"));
@@ -222,7 +222,7 @@ async fn a_snapshot_is_kept_with_what_came_of_it_and_its_age_is_watched() {
 }
 
 #[tokio::test]
-async fn a_drill_is_kept_and_shown() {
+async fn a_drill_is_stored_and_shown() {
     with_app(async |app| {
         let drill = json!({
             "path": "/snapshots/one.snapshot", "at": "2026-01-01T00:00:00Z", "duration_milliseconds": 1500,
@@ -238,16 +238,16 @@ async fn a_drill_is_kept_and_shown() {
         app.local().post("/internal/admin/drills").json(drill).send().await.ok(200);
         assert_eq!(installation(app).await["last_drill"]["failure"], "it is damaged");
         let operator = app.operator().await;
-        let kinds: Vec<Value> = told(&operator, "drill.*", 2).await.iter().map(|event| event["type"].clone()).collect();
+        let kinds: Vec<Value> = events_of(&operator, "drill.*", 2).await.iter().map(|event| event["type"].clone()).collect();
         assert_eq!(kinds, ["drill.passed", "drill.failed"]);
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_scrub_is_shown_with_what_it_found() {
+async fn a_scrub_shows_its_findings() {
     with_app(async |app| {
-        // The first round comes a week after the task has looked for the first time.
+        // The first round starts a week after the first check.
         while !installation(app).await["scrub"].is_object() {
             tokio::task::yield_now().await;
         }
@@ -268,7 +268,7 @@ async fn a_scrub_is_shown_with_what_it_found() {
 }
 
 #[tokio::test]
-async fn backups_leave_the_host_by_the_clock_and_a_failure_degrades_the_status() {
+async fn a_failed_offsite_backup_degrades_the_status() {
     let elsewhere = tempfile::tempdir().unwrap();
     let place = elsewhere.path().join("place");
     std::fs::create_dir(&place).unwrap();
@@ -284,7 +284,7 @@ async fn backups_leave_the_host_by_the_clock_and_a_failure_degrades_the_status()
     with_setup(setup, async |app| {
         let operator = app.operator().await;
         let kinds = async |count| -> Vec<(Value, Value)> {
-            let events = told(&operator, "snapshot.*", count).await;
+            let events = events_of(&operator, "snapshot.*", count).await;
             events.iter().map(|event| (event["type"].clone(), event["data"]["run"]["kind"].clone())).collect()
         };
         let (good, bad) = ((json!("snapshot.verified"), json!("offsite")), (json!("snapshot.failed"), json!("offsite")));
@@ -297,7 +297,7 @@ async fn backups_leave_the_host_by_the_clock_and_a_failure_degrades_the_status()
         let metrics = app.anonymous().get("/metrics").send().await.text;
         assert!(metrics.contains("tenantd_last_offsite_backup_age_seconds"), "{metrics}");
         let installation_id = std::fs::read_dir(&place).unwrap().next().unwrap().unwrap().path();
-        // The oldest is removed after the newest is told of.
+        // The oldest snapshot is removed after the newest is reported.
         while std::fs::read_dir(installation_id.join("snapshots")).unwrap().count() != 2 {
             tokio::task::yield_now().await;
         }

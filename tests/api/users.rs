@@ -1,4 +1,4 @@
-//! Users: staff who set their own password, contacts who do not sign in, and what nobody may do to whom.
+//! Users: staff set their own password, contacts do not sign in, and limits on changing other users.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn set_password(app: &TestApp, token: &Value, password: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn staff_set_their_password_with_a_token_that_works_once() {
+async fn a_password_token_works_once() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -51,7 +51,7 @@ async fn staff_set_their_password_with_a_token_that_works_once() {
 }
 
 #[tokio::test]
-async fn a_token_ends_after_three_days_and_when_the_next_one_is_given() {
+async fn a_password_token_expires_or_is_replaced() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;
@@ -63,7 +63,7 @@ async fn a_token_ends_after_three_days_and_when_the_next_one_is_given() {
         let third = admin.post(&format!("{}/reset-password", path(&user))).send().await.ok(200).clone();
         app.advance(Duration::from_hours(71));
         assert_eq!(set_password(app, &third["password_token"], PASSWORD).await.status, 204);
-        assert_eq!(third["version"], 3, "whoever looks at the events learns that a token was given out");
+        assert_eq!(third["version"], 3, "the version shows that a token was issued");
         let contact = create(&admin, json!({"name": "C", "kind": "contact"})).await;
         assert!(contact.get("password_token").is_none());
         let refused = admin.post(&format!("{}/reset-password", path(&contact))).send().await;
@@ -119,7 +119,7 @@ async fn sessions_are_listed_and_ended() {
 }
 
 #[tokio::test]
-async fn nobody_gets_further_through_another_user_than_they_may_themselves() {
+async fn nobody_gains_rights_through_another_user() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;
@@ -141,7 +141,7 @@ async fn nobody_gets_further_through_another_user_than_they_may_themselves() {
 }
 
 #[tokio::test]
-async fn users_are_listed_filtered_and_changed_with_their_events() {
+async fn users_are_listed_filtered_and_changed() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.key(&["*"]).await;
@@ -183,7 +183,7 @@ async fn users_are_listed_filtered_and_changed_with_their_events() {
 }
 
 #[tokio::test]
-async fn wrong_input_is_told() {
+async fn invalid_input_is_reported() {
     with_app(async |app| {
         let acme = app.tenant("acme").await;
         let admin = acme.admin().await;

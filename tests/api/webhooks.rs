@@ -1,4 +1,4 @@
-//! Webhook endpoints: their fields, their secret, who may see what.
+//! Webhook endpoints: their fields, their secret, and access.
 
 use data_encoding::BASE64;
 use serde_json::json;
@@ -17,14 +17,14 @@ fn verify(secret: &str, received: &Received) -> Result<(), String> {
     verifier.verify(received.body.as_bytes(), &headers).map_err(|error| error.to_string())
 }
 
-/// Another letter of the same kind at this place.
+/// Replaces the letter at this position with another of the same kind.
 fn flip(text: &str, place: usize) -> String {
     let mut bytes = text.as_bytes().to_vec();
     bytes[place] ^= 1;
     String::from_utf8(bytes).unwrap()
 }
 
-/// A delivery is refused when a bit of its body, id, time or secret is another.
+/// A changed bit of the body, id, time or secret makes a delivery invalid.
 fn refuse_forgeries(secret: &str, received: &Received) {
     for place in (0..received.body.len()).step_by(7) {
         let forged = Received { body: flip(&received.body, place), ..received.clone() };
@@ -80,7 +80,7 @@ async fn an_endpoint_is_created_read_changed_and_deleted() {
 }
 
 #[tokio::test]
-async fn everything_that_is_wrong_is_told_at_once() {
+async fn all_errors_are_reported_at_once() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.admin().await;
         let create = async |body: serde_json::Value| admin.post(PATH).json(body).send().await;
@@ -112,7 +112,7 @@ async fn everything_that_is_wrong_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_filter_that_names_what_does_not_exist_is_refused_with_everything_else() {
+async fn filters_with_unknown_names_are_refused() {
     with_app(async |app| {
         let (acme, globex) = (app.tenant("acme").await, app.tenant("globex").await);
         let (north, foreign) = (acme.organization("North").await, globex.organization("South").await);
@@ -219,8 +219,8 @@ async fn rotation(app: &TestApp) {
 }
 
 #[tokio::test]
-async fn deliveries_verify_with_the_official_library_before_during_and_after_a_rotation() {
-    // The library compares the time of a delivery with the system's.
+async fn signatures_verify_with_the_official_library() {
+    // The library compares the time of a delivery with the system clock.
     let now = tenantd_base::clock::Clock::System.now();
     let app = TestApp::start(tempfile::tempdir().unwrap(), &Setup::default().with("rate_limits.enabled", false), now).await;
     rotation(&app).await;
@@ -228,7 +228,7 @@ async fn deliveries_verify_with_the_official_library_before_during_and_after_a_r
 }
 
 #[tokio::test]
-async fn a_test_sends_at_once_and_tells_what_came_back() {
+async fn a_test_sends_immediately_and_returns_the_response() {
     with_app(async |app| {
         let receiver = Receiver::start(|number, _| if number == 0 { Script::status(200) } else { Script::status(503) }).await;
         let acme = app.evaluation_tenant("acme").await;
@@ -253,13 +253,13 @@ async fn a_test_sends_at_once_and_tells_what_came_back() {
         admin.put(&format!("{PATH}/{id}")).json(json!({"url": format!("http://{closed}/")})).send().await.ok(200);
         let unreached = admin.post(&format!("{PATH}/{id}/test")).send().await.ok(200).clone();
         assert_eq!((&unreached["succeeded"], &unreached["error"]), (&json!(false), &json!("connect")));
-        assert!(unreached["message"].as_str().unwrap().contains("could not be reached"), "{unreached}");
+        assert!(unreached["message"].as_str().unwrap().contains("could not connect"), "{unreached}");
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_tenant_has_a_hundred_endpoints_at_most() {
+async fn a_tenant_has_at_most_a_hundred_endpoints() {
     with_app(async |app| {
         let admin = app.tenant("acme").await.key(&["*"]).await;
         for number in 0..100 {

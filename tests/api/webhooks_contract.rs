@@ -1,4 +1,4 @@
-//! What a receiver can answer, and what follows from it: every class of status, broken answers, hints, the schedule, the breaker.
+//! Responses of receivers and their effects: every class of status, invalid responses, hints, the schedule, the breaker.
 
 use std::{
     sync::{
@@ -27,7 +27,7 @@ async fn outcome(app: &TestApp, slug: &str, script: Script, more: Value) -> (End
 }
 
 #[tokio::test]
-async fn only_2xx_is_a_success_and_redirects_are_not_followed() {
+async fn only_2xx_is_a_success() {
     with_app(async |app| {
         let elsewhere = Receiver::always(200).await;
         for status in [
@@ -47,7 +47,7 @@ async fn only_2xx_is_a_success_and_redirects_are_not_followed() {
 }
 
 #[tokio::test]
-async fn an_interim_answer_is_not_the_answer_and_nobody_switches_protocols() {
+async fn interim_responses_and_upgrades_are_not_final() {
     with_app(async |app| {
         let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </a>\r\n\r\n";
         let then = |answer: &str| Script::raw(&format!("{interim}{answer}\r\ncontent-length: 0\r\n\r\n"));
@@ -64,7 +64,7 @@ async fn an_interim_answer_is_not_the_answer_and_nobody_switches_protocols() {
 }
 
 #[tokio::test]
-async fn broken_answers_are_told_apart() {
+async fn broken_responses_are_distinguished() {
     with_app(async |app| {
         let long = [b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n".to_vec(), vec![b'y'; 100_000]].concat();
         let cases = [
@@ -99,7 +99,7 @@ async fn broken_answers_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_body_that_drips_is_cut_off_when_the_time_of_the_attempt_is_over() {
+async fn a_slow_response_ends_with_the_attempt() {
     with_app(async |app| {
         let drops = Arc::new(Notify::new());
         let script = Script::Drip(drops.clone());
@@ -108,7 +108,7 @@ async fn a_body_that_drips_is_cut_off_when_the_time_of_the_attempt_is_over() {
         let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({"timeout_seconds": 1})).await;
         tenant.new_key("event", &["*"]).await;
         receiver.next().await;
-        // A drop falls each time that the test has looked.
+        // The receiver sends one byte after each check of the test.
         let attempted = |found: &[Value]| {
             drops.notify_one();
             found.first().is_some_and(|first| first["attempt_count"] == 1)
@@ -122,13 +122,13 @@ async fn a_body_that_drips_is_cut_off_when_the_time_of_the_attempt_is_over() {
 }
 
 #[tokio::test]
-async fn of_a_body_of_a_gigabyte_only_the_beginning_is_taken() {
+async fn only_the_start_of_a_huge_response_is_read() {
     with_app(async |app| {
         let taken = Arc::new(AtomicUsize::new(0));
         let (_, delivery, attempt) = outcome(app, "acme", Script::Flood(taken.clone()), json!({})).await;
         assert_eq!((&delivery["status"], &attempt["response_body_truncated"]), (&json!("delivered"), &json!(true)));
         assert_eq!(attempt["response_body"].as_str().unwrap().len(), 4096);
-        // What the sockets of both sides hold comes on top of what was read.
+        // The socket buffers of both sides come in addition to the bytes that were read.
         assert!(taken.load(Ordering::SeqCst) < 16 << 20, "{} bytes were taken", taken.load(Ordering::SeqCst));
     })
     .await;
@@ -156,7 +156,7 @@ async fn a_receiver_can_end_a_message_or_the_endpoint() {
 }
 
 #[tokio::test]
-async fn retry_after_counts_where_it_makes_sense_and_never_shortens_the_wait() {
+async fn retry_after_never_shortens_the_wait() {
     with_app(async |app| {
         let now = app.now();
         let cases = [
@@ -183,8 +183,8 @@ async fn retry_after_counts_where_it_makes_sense_and_never_shortens_the_wait() {
     .await;
 }
 
-/// Moves the clock to just before the delivery's next attempt, and then to it. A second endpoint tells when the dispatcher has looked
-/// at the time.
+/// Moves the clock to just before the delivery's next attempt, and then to it. A second endpoint shows when the dispatcher has
+/// checked the time.
 async fn next_attempt(app: &TestApp, receiver: &Receiver, endpoint: &Endpoint, beat: &(Endpoint, Receiver), done: u64) -> Value {
     const MOMENT: Duration = Duration::from_millis(1);
     let delivery = endpoint.until_attempts(done).await;
@@ -199,7 +199,7 @@ async fn next_attempt(app: &TestApp, receiver: &Receiver, endpoint: &Endpoint, b
 }
 
 #[tokio::test]
-async fn each_schedule_is_kept_to_the_attempt_and_never_early() {
+async fn retries_follow_their_schedule_exactly() {
     const HOUR: u64 = 3600;
     let standard = [5, 30, 300, 1800, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
     let long = [&standard[..], &[24 * HOUR, 24 * HOUR, 44 * HOUR]].concat();
@@ -240,7 +240,7 @@ async fn keep_schedule(app: &TestApp, schedule: &str, bases: &[u64]) {
 }
 
 #[tokio::test]
-async fn after_five_failures_one_probe_goes_at_a_time_and_deferral_burns_no_attempt() {
+async fn an_open_breaker_sends_one_probe_at_a_time() {
     with_app(async |app| {
         let healthy = Arc::new(AtomicBool::new(false));
         let is_healthy = healthy.clone();
@@ -275,7 +275,7 @@ async fn after_five_failures_one_probe_goes_at_a_time_and_deferral_burns_no_atte
 }
 
 #[tokio::test]
-async fn each_failed_probe_doubles_the_wait_for_the_next_and_touches_one_delivery() {
+async fn each_failed_probe_doubles_the_wait() {
     with_app(async |app| {
         let receiver = Receiver::always(500).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -291,7 +291,7 @@ async fn each_failed_probe_doubles_the_wait_for_the_next_and_touches_one_deliver
             tenant.new_key(&format!("event {number}"), &["*"]).await;
         }
         endpoint.until(|found| found.len() == 12).await;
-        // What the dispatcher has looked at after this, it has looked at with the new time.
+        // What the dispatcher checks after this, it checks with the new time.
         let look = async |word: String| {
             beat.admin.put(&beat.path).json(json!({"description": word})).send().await.ok(200);
             beats.next().await;

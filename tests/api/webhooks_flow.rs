@@ -1,4 +1,4 @@
-//! How deliveries flow: pausing, disabling and replaying, the order, restarts, one tenant beside another.
+//! Delivery flow: pausing, disabling and replaying, ordering, restarts, and isolation of endpoints.
 
 use std::{
     sync::{
@@ -18,7 +18,7 @@ fn name_of(received: &Received) -> String {
 }
 
 #[tokio::test]
-async fn a_paused_endpoint_gets_what_has_waited_in_order_when_it_is_resumed() {
+async fn a_resumed_endpoint_gets_its_queue_in_order() {
     with_app(async |app| {
         let receiver = Receiver::always(200).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -46,7 +46,7 @@ async fn a_paused_endpoint_gets_what_has_waited_in_order_when_it_is_resumed() {
 }
 
 #[tokio::test]
-async fn a_disabled_endpoint_skips_events_and_a_replay_sends_them() {
+async fn a_replay_sends_events_skipped_while_disabled() {
     with_app(async |app| {
         let receiver = Receiver::always(200).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -87,7 +87,7 @@ async fn a_disabled_endpoint_skips_events_and_a_replay_sends_them() {
 }
 
 #[tokio::test]
-async fn a_delivery_can_be_asked_for_again_and_keeps_its_id() {
+async fn a_redelivery_keeps_its_id() {
     with_app(async |app| {
         let receiver = Receiver::start(|number, _| Script::status(if number == 0 { 200 } else { 202 })).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -111,7 +111,7 @@ async fn a_delivery_can_be_asked_for_again_and_keeps_its_id() {
 }
 
 #[tokio::test]
-async fn per_resource_an_event_waits_for_the_one_before_it() {
+async fn per_resource_events_are_sent_in_order() {
     with_app(async |app| {
         let receiver = Receiver::start(|number, _| Script::status(if number < 2 { 500 } else { 200 })).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -142,7 +142,7 @@ async fn per_resource_an_event_waits_for_the_one_before_it() {
 }
 
 #[tokio::test]
-async fn a_restart_in_the_middle_goes_on_where_it_was() {
+async fn deliveries_continue_after_a_restart() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let start = tenantd_base::clock::Timestamp::from_millis(1_767_225_600_000);
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
@@ -162,7 +162,7 @@ async fn a_restart_in_the_middle_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_never_answers_does_not_hold_up_the_others() {
+async fn a_hanging_endpoint_does_not_delay_others() {
     with_app(async |app| {
         let (hole, healthy) = (Receiver::start(|_, _| Script::Silence).await, Receiver::always(200).await);
         let (acme, globex) = (app.evaluation_tenant("acme").await, app.evaluation_tenant("globex").await);
@@ -186,7 +186,7 @@ async fn an_endpoint_that_never_answers_does_not_hold_up_the_others() {
 }
 
 #[tokio::test]
-async fn a_filter_lets_pass_what_it_names() {
+async fn a_filter_passes_what_it_names() {
     with_app(async |app| {
         let tenant = app.evaluation_tenant("acme").await;
         let (north, south) = (tenant.organization("North").await, tenant.organization("South").await);
@@ -222,7 +222,7 @@ async fn a_filter_lets_pass_what_it_names() {
             assert_eq!(subjects.concat(), expected);
             endpoint.until_all(expected.len(), "delivered").await;
         }
-        // A change counts by the record that it leaves.
+        // A change matches by the record after it.
         let change = json!({"ids": ["T-4"], "patch": {"impact": "high", "urgency": "high"}});
         person.patch("/api/psa/tickets").json(change).send().await.ok(200);
         let (endpoint, receiver) = &receivers[3];
@@ -236,7 +236,7 @@ async fn a_filter_lets_pass_what_it_names() {
 }
 
 #[tokio::test]
-async fn once_an_endpoint_is_gone_everything_that_waits_for_it_is_skipped_at_once() {
+async fn deleting_an_endpoint_skips_its_queue() {
     with_app(async |app| {
         let (gone, failed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let (first, others) = (Script::Held(410, gone.clone()), Script::Held(500, failed.clone()));
@@ -249,7 +249,7 @@ async fn once_an_endpoint_is_gone_everything_that_waits_for_it_is_skipped_at_onc
         for _ in 0..4 {
             receiver.next().await;
         }
-        // The clock stands still: nothing of this waits for a chore.
+        // The clock does not move, so nothing here waits for a periodic task.
         gone.add_permits(1);
         endpoint.until(|found| found.len() == 9 && found.iter().all(|delivery| delivery["status"] == "skipped")).await;
         failed.add_permits(3);
@@ -263,7 +263,7 @@ async fn once_an_endpoint_is_gone_everything_that_waits_for_it_is_skipped_at_onc
 }
 
 #[tokio::test]
-async fn disabling_also_skips_what_waits_behind_others_of_its_resource() {
+async fn disabling_skips_events_queued_per_resource() {
     with_app(async |app| {
         let receiver = Receiver::always(200).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -285,7 +285,7 @@ async fn disabling_also_skips_what_waits_behind_others_of_its_resource() {
 }
 
 #[tokio::test]
-async fn per_resource_the_order_outlives_a_pause_in_the_middle() {
+async fn per_resource_order_survives_a_pause() {
     with_app(async |app| {
         let permits = Arc::new(Semaphore::new(0));
         let first = Script::Held(500, permits.clone());
@@ -320,7 +320,7 @@ async fn per_resource_the_order_outlives_a_pause_in_the_middle() {
 }
 
 #[tokio::test]
-async fn per_resource_a_replay_keeps_the_order_too() {
+async fn per_resource_order_survives_a_replay() {
     with_app(async |app| {
         let refused = AtomicBool::new(false);
         let receiver = Receiver::start(move |_, received| {
@@ -341,7 +341,7 @@ async fn per_resource_a_replay_keeps_the_order_too() {
         endpoint.ask("enable").await.ok(200);
         let replay = json!({"from_seq": 1, "only": "missing"});
         endpoint.admin.post(&format!("{}/replay", endpoint.path)).json(replay).send().await.ok(202);
-        // The key of whoever asks is another resource.
+        // The key of the caller is another resource.
         let mut names = vec![name_of(&receiver.next().await), name_of(&receiver.next().await)];
         names.sort();
         assert_eq!(names, ["a", "key for *"]);

@@ -1,5 +1,4 @@
-//! Bounds of deliveries: how many may wait and for how long, how fast they go and in whose turn, when an endpoint is given up, and how
-//! the operator sees all of it.
+//! Limits of deliveries: queue length, retention, rates, fairness, automatic disabling, and what the operator sees of it.
 
 use std::{
     sync::{
@@ -23,7 +22,7 @@ fn unlimited() -> Setup {
     Setup::default().with("rate_limits.enabled", false)
 }
 
-/// Events `name 00`, `name 01` and so on, a millisecond apart.
+/// Creates events `name 00`, `name 01` and so on, a millisecond apart.
 async fn happen(app: &TestApp, tenant: &Tenant<'_>, name: &str, count: usize) {
     for number in 0..count {
         tenant.new_key(&format!("{name} {number:02}"), &["*"]).await;
@@ -42,7 +41,7 @@ async fn metric(app: &TestApp, line_start: &str) -> f64 {
 }
 
 #[tokio::test]
-async fn beyond_the_cap_the_oldest_that_wait_are_given_up_and_everybody_can_see_it() {
+async fn a_full_queue_drops_its_oldest_deliveries() {
     with_setup(unlimited().with("webhooks.max_pending_per_tenant", 10), async |app| {
         let receiver = Receiver::always(200).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -70,7 +69,7 @@ async fn beyond_the_cap_the_oldest_that_wait_are_given_up_and_everybody_can_see_
 }
 
 #[tokio::test]
-async fn with_their_events_deliveries_go_and_what_still_waited_stands_in_nobody_s_way() {
+async fn deliveries_are_removed_with_their_events() {
     with_setup(unlimited().with("events.retention_days", 2), async |app| {
         let receiver = Receiver::always(200).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -85,7 +84,7 @@ async fn with_their_events_deliveries_go_and_what_still_waited_stands_in_nobody_
             endpoint.admin.put(&path).json(json!({"name": name})).send().await.ok(200);
         }
         endpoint.until(|found| count(found, "pending") == 2).await;
-        // Events leave the log by the segment, once everybody has read it. Cursors are saved now and then.
+        // The log removes events by segment, once all readers have passed them. Cursors are saved periodically.
         tenant.fill_log(app, (1 << 16) + (1 << 13)).await;
         let store = &app.running().app.store;
         let consumers = tenantd::app::consumers();
@@ -104,7 +103,7 @@ async fn with_their_events_deliveries_go_and_what_still_waited_stands_in_nobody_
             }
         };
         tokio::time::timeout(Duration::from_mins(3), gone).await.expect("the first segment stays");
-        // The dispatcher looks once a minute, and may have begun to just before the segment went.
+        // The dispatcher checks once a minute, and may have started just before the segment was removed.
         let swept = async {
             while !endpoint.deliveries().await.is_empty() {
                 app.advance(Duration::from_mins(1));
@@ -121,7 +120,7 @@ async fn with_their_events_deliveries_go_and_what_still_waited_stands_in_nobody_
 }
 
 #[tokio::test]
-async fn an_endpoint_that_fails_for_five_days_is_disabled_and_can_be_caught_up() {
+async fn five_days_of_failures_disable_an_endpoint() {
     with_app(async |app| {
         let healthy = Arc::new(AtomicBool::new(false));
         let is_healthy = healthy.clone();
@@ -130,7 +129,7 @@ async fn an_endpoint_that_fails_for_five_days_is_disabled_and_can_be_caught_up()
         let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({})).await;
         let started = app.now();
         happen(app, &tenant, "event", 22).await;
-        // With the breaker open each hour brings one probe at most, and the oldest event that was not tried yet goes first.
+        // With an open breaker each hour has at most one probe, and the oldest untried event goes first.
         let tried = |found: &[Value]| found.iter().filter(|delivery| delivery["attempt_count"] != 0).count();
         let mut attempts = 0;
         while tried(&endpoint.deliveries().await) < 22 {
@@ -167,7 +166,7 @@ async fn an_endpoint_that_fails_for_five_days_is_disabled_and_can_be_caught_up()
 }
 
 #[tokio::test]
-async fn a_rate_limit_holds_in_any_second() {
+async fn a_rate_limit_holds_in_every_second() {
     with_app(async |app| {
         let receiver = Receiver::always(200).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -195,7 +194,7 @@ async fn a_rate_limit_holds_in_any_second() {
 }
 
 #[tokio::test]
-async fn a_delivery_has_at_most_256_kib_and_the_rest_can_be_read() {
+async fn deliveries_are_truncated_at_256_kib() {
     with_app(async |app| {
         let receiver = Receiver::always(200).await;
         let tenant = app.evaluation_tenant("acme").await;
@@ -225,7 +224,7 @@ async fn a_delivery_has_at_most_256_kib_and_the_rest_can_be_read() {
 }
 
 #[tokio::test]
-async fn tenants_take_turns_whatever_the_one_has_waiting() {
+async fn tenants_take_turns() {
     with_setup(unlimited().with("webhooks.in_flight", 1), async |app| {
         let permits = Arc::new(Semaphore::new(0));
         let script = Script::Held(200, permits.clone());
@@ -254,7 +253,7 @@ async fn tenants_take_turns_whatever_the_one_has_waiting() {
 }
 
 #[tokio::test]
-async fn a_stop_waits_for_the_answer_under_way_and_sends_nothing_twice() {
+async fn a_shutdown_sends_nothing_twice() {
     let permits = Arc::new(Semaphore::new(0));
     let script = Script::Held(200, permits.clone());
     let receiver = Receiver::start(move |_, _| script.clone()).await;
@@ -270,7 +269,7 @@ async fn a_stop_waits_for_the_answer_under_way_and_sends_nothing_twice() {
     receiver.next().await;
     let address = app.running().addresses.api;
     let answer = async {
-        // The server takes no more connections: it is about to stop.
+        // The server accepts no more connections: it is shutting down.
         while TcpStream::connect(address).await.is_ok() {}
         permits.add_permits(1);
     };
@@ -283,7 +282,7 @@ async fn a_stop_waits_for_the_answer_under_way_and_sends_nothing_twice() {
 }
 
 #[tokio::test]
-async fn the_status_is_degraded_while_a_delivery_is_due_for_too_long_and_metrics_tell_why() {
+async fn overdue_deliveries_degrade_the_status() {
     with_app(async |app| {
         let permits = Arc::new(Semaphore::new(0));
         let script = Script::Held(200, permits.clone());
@@ -296,7 +295,7 @@ async fn the_status_is_degraded_while_a_delivery_is_due_for_too_long_and_metrics
         for _ in 0..4 {
             receiver.next().await;
         }
-        // The dispatcher looks at itself once a minute at least.
+        // The dispatcher checks itself at least once a minute.
         let until = async |state: &str| {
             let asking = async {
                 while app.status("webhooks").await.1 != state {
@@ -332,12 +331,12 @@ async fn used(endpoint: &Endpoint, quota: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn a_tenant_at_its_quota_can_stop_its_endpoints_but_not_set_them_going() {
+async fn a_tenant_at_its_quota_can_only_stop_endpoints() {
     with_setup(unlimited(), async |app| {
         let receiver = Receiver::always(200).await;
         let tenant = app.evaluation_tenant("acme").await;
         let endpoint = Endpoint::new(&tenant, &receiver.url(), json!({"events": ["ticket.created"]})).await;
-        // What stops something may use a tenth more.
+        // Operations that stop something may use ten percent more.
         happen(app, &tenant, "event", 60).await;
         let limit = json!({"events_per_day": used(&endpoint, "events_per_day").await});
         let path = format!("/api/platform/tenants/{}/quotas", tenant.id);

@@ -1,4 +1,4 @@
-//! A receiver that works again, and an endpoint that is set going again: what has waited goes at once, and in order.
+//! A receiver that works again, and an endpoint that is resumed: queued deliveries are sent immediately and in order.
 
 use std::sync::{
     Arc,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{Endpoint, Receiver, Reply, Script, TestApp, with_app};
 
-/// An endpoint whose breaker is open: five deliveries have failed, and three wait that were never tried.
+/// An endpoint with an open breaker: five deliveries have failed, three were never tried.
 struct Failing {
     is_healthy: Arc<AtomicBool>,
     receiver: Receiver,
@@ -45,7 +45,7 @@ impl Failing {
         self.endpoint.admin.post(&path).send().await
     }
 
-    /// The clock stands still, so what waits for a retry waits on. What was never tried is delivered.
+    /// The clock does not move, so deliveries with a scheduled retry keep waiting. Untried ones are delivered.
     async fn until_untried_are_delivered(&self) {
         self.endpoint.until(|found| found[..3].iter().all(|delivery| delivery["status"] == "delivered")).await;
         assert_eq!(self.endpoint.read().await["health"]["state"], "healthy");
@@ -53,7 +53,7 @@ impl Failing {
 }
 
 #[tokio::test]
-async fn a_redelivery_goes_through_an_open_breaker_and_closes_it_when_it_succeeds() {
+async fn a_successful_redelivery_closes_the_breaker() {
     with_app(async |app| {
         let failing = Failing::new(app, "acme").await;
         let delivery = failing.endpoint.deliveries().await[7].clone();
@@ -74,7 +74,7 @@ async fn a_redelivery_goes_through_an_open_breaker_and_closes_it_when_it_succeed
 }
 
 #[tokio::test]
-async fn a_redelivery_while_paused_is_made_at_the_resume_and_stays_manual() {
+async fn a_redelivery_while_paused_waits_for_the_resume() {
     with_app(async |app| {
         let failing = Failing::new(app, "acme").await;
         failing.endpoint.ask("pause").await.ok(200);
@@ -90,7 +90,7 @@ async fn a_redelivery_while_paused_is_made_at_the_resume_and_stays_manual() {
 }
 
 #[tokio::test]
-async fn a_successful_test_ends_the_wait_and_a_failed_one_does_not() {
+async fn only_a_successful_test_ends_the_wait() {
     with_app(async |app| {
         let failing = Failing::new(app, "acme").await;
         assert_eq!(failing.endpoint.ask("test").await.ok(200)["status"], 500);
@@ -131,7 +131,7 @@ async fn resume_enable_and_a_new_url_end_the_wait() {
 }
 
 #[tokio::test]
-async fn the_offer_of_a_replay_sends_what_was_missed_and_is_then_over() {
+async fn the_replay_offer_sends_missed_events_once() {
     with_app(async |app| {
         let receiver = Receiver::always(200).await;
         let tenant = app.evaluation_tenant("acme").await;

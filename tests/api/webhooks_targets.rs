@@ -1,5 +1,5 @@
-//! Where deliveries may go: the same verdict when an endpoint is created, changed, tested and delivered to, whatever the spelling of
-//! the address and whatever a name turns into.
+//! Allowed targets of deliveries: creating, changing, testing and delivering apply the same rules, for every spelling of an address
+//! and every resolved name.
 
 use std::{
     collections::BTreeMap,
@@ -18,7 +18,7 @@ use crate::harness::{
 };
 
 const SPELLINGS: &str = include_str!("../../src/kernel/egress/policy/spellings.json");
-/// Requests of a test at one time.
+/// Concurrent requests of a test.
 const AT_ONCE: usize = 4;
 
 fn setup() -> Setup {
@@ -33,7 +33,7 @@ fn body(url: &str) -> Value {
     json!({"name": "Test", "url": url, "events": ["api_key.created"], "timeout_seconds": 1})
 }
 
-/// The code of what is wrong with the URL, or nothing.
+/// The error code of the URL, or nothing.
 fn refusal(reply: &crate::harness::Reply) -> Option<String> {
     if reply.status < 300 {
         return None;
@@ -41,21 +41,21 @@ fn refusal(reply: &crate::harness::Reply) -> Option<String> {
     assert_eq!(reply.status, 422, "{}", reply.text);
     let [(place, code)] = &reply.field_errors()[..] else { panic!("{}", reply.text) };
     assert_eq!(place, "/url", "{}", reply.text);
-    for told in ["loopback", "private", "reserved", "link-local", "metadata", "allowed_"] {
-        assert!(!reply.text.contains(told), "the tenant learns why: {}", reply.text);
+    for word in ["loopback", "private", "reserved", "link-local", "metadata", "allowed_"] {
+        assert!(!reply.text.contains(word), "the tenant learns why: {}", reply.text);
     }
     Some(code.clone())
 }
 
-/// An endpoint that was made when its URL was still allowed.
+/// An endpoint that was created while its URL was still allowed.
 struct Made {
     url: String,
     path: String,
-    /// Where it can be read in several ways and only the operator of a gateway knows which counts, all four have to agree.
+    /// `None`: the spelling is ambiguous and only a gateway's operator knows its meaning, so all four ways only have to agree.
     closed: Option<bool>,
 }
 
-/// Holds all four ways to an address against what is to come of it.
+/// Compares all four ways with the expected result.
 async fn judge_four_times(admin: &Actor, made: &Made) {
     let created = admin.post(WEBHOOKS).json(body(&made.url)).send().await;
     let closed = made.closed.unwrap_or(created.status >= 300);
@@ -77,7 +77,7 @@ async fn judge_four_times(admin: &Actor, made: &Made) {
 }
 
 #[tokio::test]
-async fn every_spelling_of_a_closed_address_is_refused_on_all_four_ways() {
+async fn every_spelling_of_a_forbidden_address_is_refused() {
     let groups: BTreeMap<String, Vec<String>> = serde_json::from_str(SPELLINGS).unwrap();
     let receiver = Receiver::always(200).await;
     let url = |host: &str| format!("http://{host}:{}/hook", receiver.port());
@@ -131,7 +131,7 @@ async fn every_spelling_of_a_closed_address_is_refused_on_all_four_ways() {
 }
 
 #[tokio::test]
-async fn a_name_is_judged_by_what_it_turns_into_on_all_four_ways() {
+async fn names_are_checked_by_their_resolved_addresses() {
     let turned = Arc::new(AtomicBool::new(false));
     let is_turned = turned.clone();
     let answers: [(&str, &[&str]); 8] = [
@@ -176,7 +176,7 @@ async fn a_name_is_judged_by_what_it_turns_into_on_all_four_ways() {
 }
 
 #[tokio::test]
-async fn the_server_itself_is_no_target_for_anybody() {
+async fn the_server_itself_is_never_a_target() {
     let app = start(tempfile::tempdir().unwrap(), &setup()).await;
     let port = app.running().addresses.api.port();
     let tenants = [app.tenant("standard").await, app.evaluation_tenant("evaluation").await];

@@ -1,4 +1,4 @@
-//! Receivers behind TLS: which certificates are believed, and what becomes of a delivery when one is not.
+//! Receivers with TLS: which certificates are trusted, and the result of a delivery to an untrusted one.
 
 use rcgen::date_time_ymd;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::harness::{
     with_setup,
 };
 
-/// The attempt at a receiver at this URL, with these authorities in place of those of the web.
+/// An attempt at a receiver at this URL, with these authorities instead of those of the web.
 async fn attempt(app: &TestApp, slug: &str, url: &str, authorities: Option<&str>) -> Value {
     let tenant = app.evaluation_tenant(slug).await;
     let mut more = json!({"timeout_seconds": 5});
@@ -28,7 +28,7 @@ async fn attempt(app: &TestApp, slug: &str, url: &str, authorities: Option<&str>
 }
 
 #[tokio::test]
-async fn a_private_authority_is_believed_for_its_names_and_nobody_else_is() {
+async fn only_configured_authorities_are_trusted() {
     let dns = DnsServer::answering(&["127.0.0.1"]).await;
     let setup = Setup::default().with("rate_limits.enabled", false).with("egress.dns_servers", format!("[\"{}\"]", dns.address));
     with_setup(setup, async |app| {
@@ -53,7 +53,7 @@ async fn a_private_authority_is_believed_for_its_names_and_nobody_else_is() {
             assert_eq!(attempt["error"].as_str(), error, "{name}: {attempt}");
             assert_eq!(attempt["remote_ip"], "127.0.0.1", "{name}");
             assert_eq!(receiver.connections(), 1, "{name}");
-            // Whoever is not believed has seen nothing of the event.
+            // An untrusted receiver gets no part of the event.
             assert_eq!(receiver.is_quiet().await, error.is_some(), "{name}");
         }
     })
@@ -61,7 +61,7 @@ async fn a_private_authority_is_believed_for_its_names_and_nobody_else_is() {
 }
 
 #[tokio::test]
-async fn tls_and_plain_http_are_not_taken_for_one_another() {
+async fn tls_and_plain_http_are_not_confused() {
     with_setup(Setup::default().with("rate_limits.enabled", false), async |app| {
         let ours = authority();
         let secure = Receiver::secure(server(leaf(&["127.0.0.1"]), Some(&ours)), |_, _| Script::status(200)).await;

@@ -1,4 +1,4 @@
-//! Workflows as clients see them: every row of the table of methods, definitions and their versions, bad input, dry runs.
+//! Workflows from the client's view: every documented method, definitions and their versions, invalid input, dry runs.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::harness::{Actor, Reply, TestApp, with_app};
 
 pub const PATH: &str = "/api/psa/workflows/trigger";
 
-/// A key that may do everything with workflows and tickets, and an organization for tickets.
+/// A key with all scopes for workflows and tickets, and an organization for tickets.
 pub struct Desk {
     pub key: Actor,
     pub organization: String,
@@ -23,7 +23,7 @@ impl Desk {
         Self { key: tenant.key(&["*"]).await, organization, device }
     }
 
-    /// The same, at a server that was started anew.
+    /// The same, at a restarted server.
     pub fn at(&self, app: &TestApp) -> Self {
         let (organization, device) = (self.organization.clone(), self.device.clone());
         Self { key: self.key.clone().moved(app.base_url()), organization, device }
@@ -37,7 +37,7 @@ impl Desk {
         self.try_create(definition).await.ok(201).clone()
     }
 
-    /// A workflow of these steps that is started by hand.
+    /// A workflow of these steps with a manual trigger.
     pub async fn workflow(&self, key: &str, steps: Value) -> Value {
         self.create(json!({"key": key, "name": key, "steps": steps})).await
     }
@@ -50,7 +50,7 @@ impl Desk {
         self.key.get(&format!("{PATH}?run_id={}", run["id"].as_str().unwrap())).send().await.ok(200).clone()
     }
 
-    /// The run as soon as it is as wanted.
+    /// The run, once the condition is true.
     pub async fn until(&self, run: &Value, wanted: impl Fn(&Value) -> bool) -> Value {
         let asking = async {
             loop {
@@ -105,7 +105,7 @@ pub fn set(id: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn every_row_of_the_table_of_methods_is_there() {
+async fn every_documented_method_works() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let created = desk.try_create(json!({"key": "hello", "name": "Hello", "steps": [set("a", json!(1)), {"id": "end", "type": "return", "with": {"output": {"a": "{{ steps.a.output.value }}"}}}]})).await;
@@ -152,7 +152,7 @@ async fn every_row_of_the_table_of_methods_is_there() {
 }
 
 #[tokio::test]
-async fn exactly_one_thing_is_asked_for_and_nothing_is_ignored() {
+async fn conflicting_parameters_are_refused() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let workflow = desk.workflow("x", json!([set("a", json!(1))])).await;
@@ -212,7 +212,7 @@ async fn exactly_one_thing_is_asked_for_and_nothing_is_ignored() {
 }
 
 #[tokio::test]
-async fn bad_definitions_are_refused_with_pointers_and_validate_stores_nothing() {
+async fn bad_definitions_are_refused_with_pointers() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let bad = json!({"key": "bad", "name": "Bad", "steps": [
@@ -257,7 +257,7 @@ async fn bad_definitions_are_refused_with_pointers_and_validate_stores_nothing()
 }
 
 #[tokio::test]
-async fn inputs_off_the_schema_are_refused_and_templates_keep_their_types() {
+async fn invalid_inputs_are_refused_and_templates_keep_types() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let schema = json!({"type": "object", "required": ["n"], "additionalProperties": false,
@@ -279,7 +279,7 @@ async fn inputs_off_the_schema_are_refused_and_templates_keep_their_types() {
 }
 
 #[tokio::test]
-async fn a_repeated_start_with_the_same_key_starts_one_run() {
+async fn a_repeated_start_starts_one_run() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         desk.workflow("once", json!([set("a", json!(1))])).await;
@@ -300,7 +300,7 @@ async fn content(app: &TestApp, name: &str) -> Vec<u8> {
     std::fs::read(path).unwrap()
 }
 
-/// Returns when the reader of the log that writes about every event has read all of it.
+/// Waits until the log reader that stores something for every event has processed the whole log.
 async fn settled(app: &TestApp) {
     let store = &app.running().app.store;
     let behind = || {
@@ -319,7 +319,7 @@ async fn settled(app: &TestApp) {
     tokio::time::timeout(std::time::Duration::from_secs(30), waiting).await.expect("the log is not read");
 }
 
-/// What an event that starts a starter looks like.
+/// A sample event that triggers a starter.
 fn sample_event(kind: &str, ticket: &Value, desk: &Desk) -> Value {
     let id = if kind.starts_with("device.") { desk.device.as_str() } else { ticket["id"].as_str().unwrap() };
     let data = match kind.split('.').next().unwrap() {
@@ -342,7 +342,7 @@ fn sample_event(kind: &str, ticket: &Value, desk: &Desk) -> Value {
 }
 
 #[tokio::test]
-async fn a_dry_run_of_every_starter_changes_no_byte() {
+async fn a_dry_run_of_a_starter_changes_nothing() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let ticket = desk.ticket("Printer").await;
@@ -351,7 +351,7 @@ async fn a_dry_run_of_every_starter_changes_no_byte() {
         for starter in &starters {
             desk.key.post(PATH).json(json!({"action": "create", "starter": starter["name"]})).send().await.ok(201);
         }
-        // One that waits for all readers of the log.
+        // A workflow that waits for all readers of the log.
         let sentinel = desk.create(json!({"key": "sentinel", "name": "S", "triggers": [{"type": "event", "event": "ticket.commented"}], "steps": [set("a", json!(1))]})).await;
         desk.key.post(&format!("/api/psa/tickets/{}/comments", ticket["id"].as_str().unwrap())).json(json!({"body": "x"})).send().await.ok(201);
         while desk.runs(&format!("&workflow_id={}&status=succeeded", sentinel["id"].as_str().unwrap())).await.is_empty() {}
@@ -395,7 +395,7 @@ async fn a_dry_run_of_every_starter_changes_no_byte() {
 }
 
 #[tokio::test]
-async fn scopes_decide_what_may_be_done_on_the_one_path() {
+async fn scopes_decide_the_actions_on_one_path() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (writer, runner, reader) =
@@ -419,7 +419,7 @@ async fn scopes_decide_what_may_be_done_on_the_one_path() {
 }
 
 #[tokio::test]
-async fn what_a_credential_is_made_of_is_shown_to_those_who_may_change_the_workflow_and_to_nobody_else() {
+async fn credential_headers_are_shown_to_writers_only() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (writer, reader) = (tenant.key(&["workflows:*"]).await, tenant.key(&["workflows:read", "events:read"]).await);

@@ -1,4 +1,4 @@
-//! Four eyes are those of people: a key counts as the person behind it, and whoever asked for a run does not approve it.
+//! Approvals need several people: a key counts as the person behind it, and the starter of a run cannot approve it.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const DECIDE: [&str; 2] = ["workflows:approve", "workflows:run"];
 struct Bench<'a> {
     app: &'a TestApp,
     tenant: Tenant<'a>,
-    /// Wrote the workflows, and so approves none of their runs.
+    /// The author of the workflows, who therefore approves none of their runs.
     author: Actor,
 }
 
@@ -65,7 +65,7 @@ fn two() -> Value {
 }
 
 #[tokio::test]
-async fn one_person_approves_once_with_all_their_keys() {
+async fn one_person_approves_once() {
     with_app(async |app| {
         let bench = Bench::new(app).await;
         let ((starter, _), (ada, _), (bo, _)) =
@@ -87,7 +87,7 @@ async fn one_person_approves_once_with_all_their_keys() {
 }
 
 #[tokio::test]
-async fn whoever_asked_for_a_run_does_not_approve_it() {
+async fn the_starter_of_a_run_cannot_approve_it() {
     with_app(async |app| {
         let bench = Bench::new(app).await;
         let ((ada, _), (bo, _)) = (bench.person("ada").await, bench.person("bo").await);
@@ -116,7 +116,7 @@ async fn whoever_asked_for_a_run_does_not_approve_it() {
 }
 
 #[tokio::test]
-async fn another_version_of_the_same_steps_has_the_same_authors() {
+async fn unchanged_steps_keep_their_authors() {
     with_app(async |app| {
         let bench = Bench::new(app).await;
         let ((ada, _), (bo, _)) = (bench.person("ada").await, bench.person("bo").await);
@@ -135,7 +135,7 @@ async fn another_version_of_the_same_steps_has_the_same_authors() {
         }
         decide(&bo, &run, "approve").await.ok(200);
 
-        // Somebody who writes every step again is the only author.
+        // A person who replaces every step becomes the only author.
         let steps = json!([{"id": "again", "type": "approval", "with": {"required": 1}}]);
         key.patch(&path).json(json!({"steps": steps})).send().await.ok(200);
         let run = bench.start(&key, "one").await;
@@ -145,7 +145,7 @@ async fn another_version_of_the_same_steps_has_the_same_authors() {
 }
 
 #[tokio::test]
-async fn whoever_caused_the_event_or_the_calling_run_does_not_approve() {
+async fn the_actor_behind_a_trigger_cannot_approve() {
     with_app(async |app| {
         let bench = Bench::new(app).await;
         let ((ada, _), (bo, _)) = (bench.person("ada").await, bench.person("bo").await);
@@ -180,7 +180,7 @@ async fn whoever_caused_the_event_or_the_calling_run_does_not_approve() {
 }
 
 #[tokio::test]
-async fn an_approval_is_lost_with_the_right_to_give_it() {
+async fn losing_the_right_withdraws_the_approval() {
     with_app(async |app| {
         let bench = Bench::new(app).await;
         let (starter, _) = bench.person("starter").await;

@@ -1,4 +1,4 @@
-//! A cause leads to a bounded number of runs and records, however workflows start one another.
+//! One cause leads to a bounded number of runs and records, however workflows trigger each other.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::{
     workflows::Desk,
 };
 
-/// Every ticket leads to ten more.
+/// Every ticket creates ten more.
 fn breeding(desk: &Desk) -> Value {
     let make = json!({"id": "make", "type": "ticket.create", "with": {"subject": "more", "organization_id": desk.organization}});
     let items: Vec<u8> = (0..10).collect();
@@ -36,9 +36,9 @@ async fn one_ticket_does_not_fill_the_disk() {
         assert!(failed.iter().any(|run| run["error"]["code"] == "too_many_descendants"), "{failed:?}");
         let tickets = desk.tickets().await.len();
         let runs = desk.runs("&limit=200").await.len();
-        // The first ticket was made by a person; its run is what everything comes of.
+        // A person created the first ticket. Its run caused all others.
         assert!(tickets <= 101 && tickets > 50, "{tickets} tickets, {runs} runs");
-        // A cause of its own has a budget of its own.
+        // Another cause has its own budget.
         desk.ticket("second").await;
     })
     .await;

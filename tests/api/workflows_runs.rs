@@ -1,4 +1,4 @@
-//! How runs go: control steps, effects, retries, time-outs, approvals, concurrency, steering, restarts.
+//! Execution of runs: control steps, effects, retries, timeouts, approvals, concurrency, transitions, restarts.
 
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ async fn control_steps_branch_loop_and_join() {
 }
 
 #[tokio::test]
-async fn a_failure_takes_its_block_along_unless_it_may_go_on_and_then_the_steps_for_failure_run() {
+async fn a_failure_ends_its_block_and_runs_the_failure_steps() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let definition = json!({
@@ -116,14 +116,14 @@ async fn a_failure_takes_its_block_along_unless_it_may_go_on_and_then_the_steps_
     .await;
 }
 
-/// Moves the clock to a time that a record has.
+/// Moves the clock to a time in a record.
 fn advance_to(app: &TestApp, at: &Value) {
     let at = Timestamp::parse(at.as_str().unwrap()).unwrap();
     app.advance(at.since(app.now()));
 }
 
 #[tokio::test]
-async fn a_call_is_retried_with_growing_delays_under_one_key_and_its_secrets_are_hidden() {
+async fn a_call_is_retried_with_growing_delays() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let receiver = Receiver::start(|number, _| if number < 3 { Script::status(503) } else { Script::status(200) }).await;
@@ -164,7 +164,7 @@ async fn a_call_is_retried_with_growing_delays_under_one_key_and_its_secrets_are
 }
 
 #[tokio::test]
-async fn waits_and_time_outs_come_by_the_clock() {
+async fn waits_and_timeouts_follow_the_clock() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let waits = json!([
@@ -201,7 +201,7 @@ async fn waits_and_time_outs_come_by_the_clock() {
 }
 
 #[tokio::test]
-async fn an_approval_needs_enough_others_with_the_role() {
+async fn an_approval_needs_enough_other_people() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
         let (admin, technician, viewer) = (tenant.admin().await, tenant.user("technician").await, tenant.user("viewer").await);
@@ -254,7 +254,7 @@ async fn an_approval_needs_enough_others_with_the_role() {
 }
 
 #[tokio::test]
-async fn each_concurrency_policy_does_what_it_says() {
+async fn every_concurrency_policy_works() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let wait = json!([{"id": "w", "type": "wait.duration", "with": {"seconds": 60}}]);
@@ -290,7 +290,7 @@ async fn each_concurrency_policy_does_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_called_workflow_gives_its_output_back_and_ends_with_its_caller() {
+async fn a_called_workflow_returns_its_output() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         desk.workflow("inner", json!([{"id": "w", "type": "wait.duration", "if": "inputs.wait", "with": {"seconds": 60}}, {"id": "end", "type": "return", "with": {"output": {"got": "{{ inputs.x }}"}}}])).await;
@@ -316,7 +316,7 @@ async fn a_called_workflow_gives_its_output_back_and_ends_with_its_caller() {
 }
 
 #[tokio::test]
-async fn steering_that_the_state_does_not_allow_is_a_conflict() {
+async fn invalid_run_transitions_are_a_conflict() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         desk.workflow("w", json!([{"id": "w", "type": "wait.duration", "with": {"seconds": 60}}])).await;
@@ -340,7 +340,7 @@ async fn steering_that_the_state_does_not_allow_is_a_conflict() {
 }
 
 #[tokio::test]
-async fn runs_go_on_after_a_restart_and_a_paused_one_stays_paused() {
+async fn runs_continue_after_a_restart() {
     let setup = Setup::default().with("rate_limits.enabled", false);
     let directory = tempfile::tempdir().unwrap();
     let app = TestApp::start(directory, &setup, Timestamp::from_millis(1_767_225_600_000)).await;

@@ -1,4 +1,4 @@
-//! What starts runs: events once each, with conditions and a guard against loops; schedules by the clock of their zone.
+//! Triggers of runs: events once each, with conditions and loop protection; schedules in their time zone.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ async fn until_runs(desk: &Desk, query: &str, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn an_event_starts_a_run_when_its_condition_holds() {
+async fn an_event_starts_a_run_when_its_condition_matches() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         desk.ticket("before the workflow").await;
@@ -79,7 +79,7 @@ async fn the_same_event_twice_starts_one_run() {
     until_runs(&desk, "&status=succeeded", 2).await;
     let (directory, now) = app.stop().await;
     let app = TestApp::start(directory, &setup, now).await;
-    // The reader forgets all that it has read, after a start as after any crash.
+    // The reader loses its position, as after a crash.
     app.running().app.store.write(|tx| events::set_cursor(tx, "workflow_triggers", 0)).await.unwrap();
     let (directory, now) = app.stop().await;
     let app = TestApp::start(directory, &setup, now).await;
@@ -93,7 +93,7 @@ async fn the_same_event_twice_starts_one_run() {
 }
 
 #[tokio::test]
-async fn runs_that_lead_to_one_another_are_stopped() {
+async fn runs_that_trigger_each_other_are_stopped() {
     with_app(async |app| {
         let desk = Desk::new(app, "acme").await;
         let trigger = json!([{"type": "event", "event": "ticket.created"}]);
@@ -104,7 +104,7 @@ async fn runs_that_lead_to_one_another_are_stopped() {
         desk.ticket("first").await;
         let failed = until_runs(&desk, "&status=failed", 1).await;
         assert_eq!(failed[0]["error"]["code"], "loop_detected");
-        // One more that nothing led to: when its run is there, the events before it have been read.
+        // A last event without a cause: when its run exists, all earlier events have been processed.
         desk.create(json!({"key": "quiet", "name": "Q", "triggers": [{"type": "event", "event": "workflow.updated"}], "steps": [set("a", json!(1))]})).await;
         let id = desk.key.get(PATH).send().await.ok(200)["data"][0]["id"].as_str().unwrap().to_owned();
         desk.key.patch(&format!("{PATH}/{id}")).json(json!({"description": "seen"})).send().await.ok(200);
@@ -118,9 +118,9 @@ async fn runs_that_lead_to_one_another_are_stopped() {
 }
 
 #[tokio::test]
-async fn schedules_start_runs_and_missed_times_are_skipped_or_made_up_for_once() {
+async fn missed_schedules_are_skipped_or_run_once() {
     let setup = Setup::default().with("rate_limits.enabled", false);
-    // 2026-03-28 22:30 in Berlin, the night in which the clock is put forward.
+    // 2026-03-28 22:30 in Berlin, the night in which daylight saving time starts.
     let start = Timestamp::parse("2026-03-28T21:30:00Z").unwrap();
     let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, start).await;
     let desk = Desk::new(&app, "acme").await;
@@ -138,7 +138,7 @@ async fn schedules_start_runs_and_missed_times_are_skipped_or_made_up_for_once()
     let runs = until_runs(&desk, "&status=succeeded", 2).await;
     assert!(runs.iter().all(|run| run["trigger"]["scheduled_at"] == "2026-03-29T01:00:00.000Z"), "{runs:?}");
     let (directory, _) = app.stop().await;
-    // Three days later: three times were missed.
+    // Three days later: three runs were missed.
     let app = TestApp::start(directory, &setup, at("2026-04-01T12:00:00Z")).await;
     let again = desk.at(&app);
     let runs = until_runs(&again, "&status=succeeded", 3).await;
@@ -150,7 +150,7 @@ async fn schedules_start_runs_and_missed_times_are_skipped_or_made_up_for_once()
 }
 
 #[tokio::test]
-async fn ended_runs_are_removed_after_their_time_and_limits_are_told() {
+async fn ended_runs_are_removed_after_their_retention() {
     let setup = Setup::default()
         .with("rate_limits.enabled", false)
         .with("workflows.retention_days", 2)
@@ -169,7 +169,7 @@ async fn ended_runs_are_removed_after_their_time_and_limits_are_told() {
         assert_eq!(refused.problem(403), "quota_exceeded");
         app.advance(Duration::from_hours(48));
         while desk.key.get(&format!("{PATH}?run_id={}", run["id"].as_str().unwrap())).send().await.status == 200 {}
-        // Its own time was over before: the default of a day.
+        // Its own timeout, the default of a day, expired first.
         desk.status(&long, "timed_out").await;
     })
     .await;

@@ -1,4 +1,4 @@
-//! `tenantd audit`: against a server, a data directory that nobody serves, an export and a snapshot.
+//! `tenantd audit`: with a running server, an unused data directory, an export and a snapshot.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ fn run(arguments: &[&str], directory: &Path) -> std::process::Output {
     tenantd(&[arguments, &["--data-dir", &directory.display().to_string()]].concat()).output().unwrap()
 }
 
-/// Changes one byte of the text in a file, and says whether it was there.
+/// Changes one byte of the text in a file. Returns whether the text was found.
 fn flip(path: &Path, needle: &[u8]) -> bool {
     let mut bytes = std::fs::read(path).unwrap();
     let places: Vec<usize> =
@@ -21,7 +21,7 @@ fn flip(path: &Path, needle: &[u8]) -> bool {
 }
 
 #[test]
-fn the_audit_is_verified_with_a_server_without_one_and_elsewhere() {
+fn the_audit_is_verified_online_and_offline() {
     let directory = tempfile::tempdir().unwrap();
     let (data, file) = (directory.path().join("data"), |name: &str| directory.path().join(name));
     let server = Server::start(&data);
@@ -43,8 +43,8 @@ fn the_audit_is_verified_with_a_server_without_one_and_elsewhere() {
     let kept = file("kept").display().to_string();
     let offline = run(&["audit", "verify", "--checkpoint", &kept], &data);
     assert!(offline.status.success(), "{}", text(&offline.stdout));
-    assert!(text(&offline.stdout).ends_with("The audit is what was written.\n"));
-    // A machine without the installation: only the export, the key, and what was kept.
+    assert!(text(&offline.stdout).ends_with("The audit is unchanged.\n"));
+    // A machine without the installation: only the export, the key, and the stored checkpoint.
     let (export, elsewhere) = (file("export").display().to_string(), file("elsewhere"));
     assert!(run(&["audit", "verify", &export, "--public-key", &key], &elsewhere).status.success());
     assert!(run(&["audit", "verify", &snapshot, "--public-key", &key, "--checkpoint", &kept], &elsewhere).status.success());
@@ -54,17 +54,17 @@ fn the_audit_is_verified_with_a_server_without_one_and_elsewhere() {
     refused(&run(&["audit", "verify", &export, "--public-key", &other], &elsewhere), 1);
     refused(&run(&["audit", "verify", &export, "--public-key", "x"], &elsewhere), 2);
 
-    // One byte of one record, in the export and in the store's own file.
+    // One byte of one record, in the export and in the store file.
     let line = std::fs::read_to_string(&export).unwrap().lines().find(|line| line.contains("\"number\":2,")).unwrap().to_owned();
     let event = line.split("\"event_sha256\":\"").nth(1).unwrap()[..64].to_owned();
     assert!(flip(Path::new(&export), event.as_bytes()));
-    let told = run(&["audit", "verify", &export, "--public-key", &key], &elsewhere);
-    refused(&told, 1);
-    assert!(text(&told.stdout).contains(": record 2: "), "{}", text(&told.stdout));
+    let report = run(&["audit", "verify", &export, "--public-key", &key], &elsewhere);
+    refused(&report, 1);
+    assert!(text(&report.stdout).contains(": record 2: "), "{}", text(&report.stdout));
     assert!(flip(&data.join("tenantd.redb"), event.as_bytes()));
-    let told = run(&["audit", "verify"], &data);
-    refused(&told, 1);
-    assert!(text(&told.stdout).contains(": record 2: "), "{}", text(&told.stdout));
+    let report = run(&["audit", "verify"], &data);
+    refused(&report, 1);
+    assert!(text(&report.stdout).contains(": record 2: "), "{}", text(&report.stdout));
     let checked = run(&["check"], &data);
     refused(&checked, 1);
     assert!(text(&checked.stdout).contains("breaks at record 2"), "{}", text(&checked.stdout));

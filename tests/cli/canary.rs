@@ -1,5 +1,5 @@
-//! A canary in every secret of a webhook endpoint and of cloud providers, and a search for it in all that a server gives out: every GET, the log at its most
-//! talkative, its files and a snapshot. The deliveries themselves are the only place where one may be.
+//! A canary in every secret of webhook endpoints and cloud providers. The test searches for it in all output of a server: every
+//! GET, the log at the level `trace`, its files and a snapshot. Only the deliveries themselves may contain one.
 
 use std::{
     io::{BufRead, BufReader},
@@ -22,11 +22,11 @@ use crate::process::{Server, demo, tenantd};
 
 const WEBHOOKS: &str = "/api/admin/webhooks";
 const PROVIDERS: &str = "/api/cloud/providers";
-/// The secrets of credentials. One of them is in the answer of a cloud that repeats what it was sent.
+/// The secrets of credentials. One of them is in the response of a cloud that echoes its requests.
 const CREDENTIALS: [&str; 3] = ["canary-secret-access-key", "canary-session-token", "canary-of-the-user-data"];
 const HEADERS: [&str; 2] = ["canary-of-the-first-header", "Bearer canary-of-the-second-header"];
 
-/// Answers with all that came, as a receiver under development does.
+/// Echoes every request, like a receiver during development.
 async fn echo(mut stream: TcpStream, heard: Arc<Mutex<String>>) {
     let mut bytes = Vec::new();
     while stream.read_buf(&mut bytes).await.is_ok_and(|length| length > 0) {
@@ -43,7 +43,7 @@ async fn echo(mut stream: TcpStream, heard: Arc<Mutex<String>>) {
     }
 }
 
-/// A server that logs all that it can.
+/// A server that logs everything.
 struct Talkative {
     child: Child,
     log: Option<JoinHandle<String>>,
@@ -58,25 +58,25 @@ impl Talkative {
         command.env("TENANTD_LISTEN__TLS", "false").env("TENANTD_RATE_LIMITS__ENABLED", "false");
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let (tell, told) = mpsc::channel();
-        // Nobody else empties the pipe.
+        let (sender, received) = mpsc::channel();
+        // The pipe must be read, or the server blocks.
         let log = std::thread::spawn(move || {
             let mut log = String::new();
             while let Some(Ok(line)) = lines.next() {
                 let event: Value = serde_json::from_str(&line).unwrap_or_default();
                 if event["message"] == "ready" {
-                    tell.send(event["address"].as_str().unwrap().to_owned()).unwrap();
+                    sender.send(event["address"].as_str().unwrap().to_owned()).unwrap();
                 }
                 log.push_str(&line);
                 log.push('\n');
             }
             log
         });
-        let address = told.recv().unwrap();
+        let address = received.recv().unwrap();
         Self { child, log: Some(log), url: format!("http://{address}") }
     }
 
-    /// Stops it in order. All that it has logged.
+    /// Shuts down the server and returns its log.
     fn stop(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());
@@ -86,13 +86,13 @@ impl Talkative {
 
 impl Drop for Talkative {
     fn drop(&mut self) {
-        // After `stop` there is nothing left to end, and that is no error.
+        // After `stop` the process is gone, which is not an error.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Speaks to the server, and keeps all that it says to a GET.
+/// Sends requests and stores all responses to GET.
 struct Reader {
     client: Client,
     server: String,
@@ -105,7 +105,7 @@ impl Reader {
     async fn send(&mut self, method: Method, path: &str, body: Option<Value>) -> Value {
         self.sent += 1;
         let mut request = self.client.request(method, format!("{}{path}", self.server)).bearer_auth(&self.key);
-        // The answer to a request with such a key is kept.
+        // The response to a request with such a key is stored.
         request = request.header("idempotency-key", format!("canary-{}", self.sent));
         if let Some(body) = body {
             request = request.json(&body);
@@ -125,7 +125,7 @@ impl Reader {
         value
     }
 
-    /// Asks everything that the document says can be asked. What is in a place of the path is taken from the list before it.
+    /// Sends every GET of the document. Path parameters are taken from the list before.
     async fn get_all(&mut self) {
         let document = self.get("/api/openapi.json").await;
         let paths: Vec<String> = document["paths"]
@@ -178,7 +178,7 @@ fn holds(bytes: &[u8], needle: &[u8]) -> bool {
     bytes.windows(needle.len()).any(|window| window == needle)
 }
 
-/// Providers with secrets, one of which is asked for its VMs and repeats all that it gets; and an order with user data.
+/// Creates providers with secrets, one of which echoes requests for its VMs, and an order with user data.
 async fn order_from_clouds(reader: &mut Reader, echoing: &str) {
     let credential = json!({"access_key_id": "AKIACANARY", "secret_access_key": CREDENTIALS[0], "session_token": CREDENTIALS[1]});
     let body = json!({"name": "Echoing cloud", "kind": "aws", "config": {"endpoint": format!("{echoing}/failing")}, "credential": credential});
@@ -192,7 +192,7 @@ async fn order_from_clouds(reader: &mut Reader, echoing: &str) {
 }
 
 #[tokio::test]
-async fn no_secret_of_an_endpoint_is_given_out_but_in_its_deliveries() {
+async fn endpoint_secrets_appear_in_deliveries_only() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let directory = tempfile::tempdir().unwrap();
     let evaluation = Server::start(demo(tenantd(), directory.path()));
@@ -224,8 +224,8 @@ async fn no_secret_of_an_endpoint_is_given_out_but_in_its_deliveries() {
         secrets.extend([created, rotated].map(|shown| shown["secret"].as_str().unwrap().to_owned()));
     }
     order_from_clouds(&mut reader, &receiver).await;
-    let told = HEADERS.iter().all(|canary| heard.lock().unwrap().contains(canary));
-    assert!(told, "the receiver did not get the headers");
+    let received = HEADERS.iter().all(|canary| heard.lock().unwrap().contains(canary));
+    assert!(received, "the receiver did not get the headers");
     reader.get_all().await;
     let snapshot = directory.path().join("snapshot").display().to_string();
     let backup = tenantd().args(["backup", &snapshot, "--data-dir"]).arg(directory.path()).output().unwrap();

@@ -1,4 +1,4 @@
-//! `tenantd domain approve`: the operator's word for a mail domain, while the server runs and while it is stopped.
+//! `tenantd domain approve`: the operator approves a mail domain, with and without a running server.
 
 use serde_json::json;
 

@@ -1,11 +1,11 @@
-//! `tenantd drill`: a snapshot that can be restored is told with how long it takes, one that cannot with why, and nothing is left behind.
+//! `tenantd drill`: reports how long a restore takes or why it fails, and leaves nothing behind.
 
 use serde_json::Value;
 
 use crate::{Server, damage, refused, tenantd, text};
 
 #[test]
-fn the_newest_snapshot_is_restored_for_a_trial_and_that_is_kept() {
+fn a_drill_restores_the_newest_snapshot() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let server = Server::start(&data);
@@ -29,7 +29,7 @@ fn the_newest_snapshot_is_restored_for_a_trial_and_that_is_kept() {
 }
 
 #[test]
-fn a_snapshot_that_is_damaged_or_of_another_installation_does_not_pass() {
+fn damaged_and_foreign_snapshots_fail_the_drill() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let server = Server::start(&data);

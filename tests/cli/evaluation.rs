@@ -1,4 +1,4 @@
-//! Evaluation tenants on the command line: made, killed in the middle, reset, deleted.
+//! Evaluation tenants on the command line: created, interrupted by kills, reset, deleted.
 
 use std::{path::Path, process::Stdio};
 
@@ -10,7 +10,7 @@ use crate::{Server, refused, tenantd as command, text};
 
 const SAMPLE: [&str; 6] = ["--organizations", "3", "--devices", "9", "--tickets", "60"];
 
-/// Asks until a tenant is as wanted. `None` stands for one that is not there.
+/// Waits until the condition is true for the status of a tenant. `None` means that it does not exist.
 pub(crate) fn until(server: &Server, tenant: &str, wanted: impl Fn(Option<&str>) -> bool) {
     loop {
         let shown = server.run(&["tenant", "show", tenant, "--json"]);
@@ -21,7 +21,7 @@ pub(crate) fn until(server: &Server, tenant: &str, wanted: impl Fn(Option<&str>)
     }
 }
 
-/// The tickets of a story, by a key that is made for it. What timers open after its end is not part of it.
+/// The tickets of the sample data, read with a new key. Tickets that timers open later are not included.
 fn tickets(server: &Server, tenant: &str, at: &str) -> Vec<Value> {
     let key = server.json(&["key", "create", "look", "--tenant", tenant, "--scope", "tickets:read"]);
     let key = key["key"].as_str().unwrap();
@@ -36,18 +36,18 @@ fn create(at: &str) -> Vec<&str> {
     [&["tenant", "create", "Trial", "--evaluation", "--seed", "4", "--expires-days", "9", "--at", at][..], &SAMPLE].concat()
 }
 
-/// The server with the story, told without a break.
-fn told_at_once(data: &Path, at: &str) -> Vec<Value> {
+/// A server whose sample data was created without an interruption.
+fn uninterrupted(data: &Path, at: &str) -> Vec<Value> {
     let server = Server::start(data);
-    let told = server.json(&create(at));
-    assert_eq!((&told["tenant"]["status"], &told["tenant"]["days_left"]), (&Value::from("active"), &Value::from(8)));
-    assert_eq!(told["email"], "admin@trial.example");
+    let created = server.json(&create(at));
+    assert_eq!((&created["tenant"]["status"], &created["tenant"]["days_left"]), (&Value::from("active"), &Value::from(8)));
+    assert_eq!(created["email"], "admin@trial.example");
     let whole = tickets(&server, "trial", at);
-    let by_its_key = server.get_as(told["api_key"].as_str().unwrap(), "/api/auth/session");
+    let by_its_key = server.get_as(created["api_key"].as_str().unwrap(), "/api/auth/session");
     assert!(by_its_key.contains("\"evaluation\""), "{by_its_key}");
     assert!(text(&server.run(&["tenant", "show", "trial"]).stdout).contains("days left"));
     assert_eq!(server.json(&["tenant", "reset", "trial"])["status"], "active");
-    assert!(server.get_as(told["api_key"].as_str().unwrap(), "/api/auth/session").contains("\"evaluation\""));
+    assert!(server.get_as(created["api_key"].as_str().unwrap(), "/api/auth/session").contains("\"evaluation\""));
     let missing = refused(&server.run(&["tenant", "delete", "trial"]), 2);
     assert!(missing.contains("--confirm"), "{missing}");
     assert!(refused(&server.run(&["tenant", "delete", "trial", "--confirm", "demo"]), 1).contains("trial"));
@@ -58,11 +58,11 @@ fn told_at_once(data: &Path, at: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_story_and_a_removal_that_are_killed_in_the_middle_come_to_their_end() {
+fn killed_creations_and_removals_are_completed() {
     let directory = tempfile::tempdir().unwrap();
     let (whole, killed) = (directory.path().join("whole"), directory.path().join("killed"));
     let at = Clock::System.now().to_string();
-    let whole = told_at_once(&whole, &at);
+    let whole = uninterrupted(&whole, &at);
     assert!(whole.len() > 40, "{}", whole.len());
 
     let mut server = Server::start(&killed);
@@ -76,7 +76,7 @@ fn a_story_and_a_removal_that_are_killed_in_the_middle_come_to_their_end() {
     server = Server::start(&killed);
     until(&server, "trial", |status| status == Some("active"));
     let ids = |tickets: &[Value]| -> Vec<Value> { tickets.iter().map(|ticket| ticket["id"].clone()).collect() };
-    assert_eq!(ids(&tickets(&server, "trial", &at)), ids(&whole), "the story is the same as one that was told at once");
+    assert_eq!(ids(&tickets(&server, "trial", &at)), ids(&whole), "the data equals that of an uninterrupted creation");
 
     server.json(&["tenant", "delete", "trial", "--yes", "--no-wait"]);
     server.child.kill().unwrap();

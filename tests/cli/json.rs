@@ -1,5 +1,5 @@
-//! Every command, for people and with `--json`, when it succeeds and when it fails: what is printed for scripts is JSON, and the exit code
-//! says what kind of failure it was.
+//! Every command, with text output and with `--json`, when it succeeds and when it fails: scripts get JSON, and the exit code names
+//! the kind of failure.
 
 use std::{path::Path, process::Output};
 
@@ -10,7 +10,7 @@ use crate::{Server, tenantd, text};
 /// A file to import.
 const ORGANIZATION: &str = "{\"external_id\":\"acme\",\"name\":\"Acme\"}\n";
 
-/// Commands that succeed beside a server. `#` stands for another word each time, `@` for a folder of the test's own.
+/// Commands that succeed with a server. `#` is a different word each time, `@` a folder of the test.
 const WITH_SERVER: &[&str] = &[
     "tenant create Acme# --slug acme#",
     "tenant list",
@@ -35,7 +35,7 @@ const WITH_SERVER: &[&str] = &[
     "support-bundle @/bundle#.tar",
 ];
 
-/// Commands that succeed in a directory that nobody serves.
+/// Commands that succeed in a directory without a server.
 const WITHOUT_SERVER: &[&str] = &[
     "check",
     "audit verify",
@@ -87,7 +87,7 @@ const FAILING: &[(&str, i32, &str)] = &[
     ("completions elvish", 2, "usage"),
 ];
 
-/// Runs the command in a data directory. `word` tells runs apart.
+/// Runs the command in a data directory. `word` distinguishes runs.
 fn run(command: &str, folder: &Path, data: &Path, word: &str, json: bool) -> Output {
     let folder = folder.display().to_string();
     let arguments: Vec<String> =
@@ -118,14 +118,14 @@ fn assert_fails(command: &str, code: i32, name: &str, folder: &Path, data: &Path
     assert!(!human.stderr.is_empty(), "{command} does not say why");
     let json = run(command, folder, data, "two", true);
     assert_eq!(json.status.code(), Some(code), "{command} --json: {}", text(&json.stderr));
-    let told: Value =
+    let parsed: Value =
         serde_json::from_slice(&json.stderr).unwrap_or_else(|error| panic!("{command}: {error}: {}", text(&json.stderr)));
-    assert_eq!((&told["error"]["code"], &told["error"]["exit_code"]), (&name.into(), &code.into()), "{command}");
-    assert!(told["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{command}");
+    assert_eq!((&parsed["error"]["code"], &parsed["error"]["exit_code"]), (&name.into(), &code.into()), "{command}");
+    assert!(parsed["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{command}");
 }
 
 #[test]
-fn every_command_that_succeeds_prints_json_for_scripts() {
+fn successful_commands_print_json() {
     let directory = tempfile::tempdir().unwrap();
     let (folder, data) = (directory.path(), directory.path().join("data"));
     std::fs::write(folder.join("organizations.ndjson"), ORGANIZATION).unwrap();
@@ -135,15 +135,15 @@ fn every_command_that_succeeds_prints_json_for_scripts() {
     }
     let key = server.json(&["key", "create", "Gone", "--tenant", "demo", "--scope", "*"])["id"].as_str().unwrap().to_owned();
     assert_eq!(server.json(&["key", "revoke", &key, "--tenant", "demo"])["status"], "revoked");
-    // Whoever is refused is denied, whatever it is that they may not.
-    let url = server.told["url"].as_str().unwrap().to_owned();
+    // Every refused action has the exit code of a denial.
+    let url = server.info["url"].as_str().unwrap().to_owned();
     let import =
         ["import", &folder.join("organizations.ndjson").display().to_string(), "--url", &url, "--kind", "organization"].join(" ");
     for json in [false, true] {
         let mut command = tenantd(&import.split(' ').collect::<Vec<_>>());
         let output = command.args(json.then_some("--json")).env("TENANTD_API_KEY", "tck_live_wrong").output().unwrap();
         assert_eq!(output.status.code(), Some(4), "{}", text(&output.stderr));
-        assert_eq!(serde_json::from_slice::<Value>(&output.stderr).is_ok_and(|told| told["error"]["code"] == "denied"), json);
+        assert_eq!(serde_json::from_slice::<Value>(&output.stderr).is_ok_and(|parsed| parsed["error"]["code"] == "denied"), json);
     }
     assert_fails("tenant show nobody", 1, "failed", folder, &data);
     assert_fails("compact", 1, "failed", folder, &data);
@@ -156,7 +156,7 @@ fn every_command_that_succeeds_prints_json_for_scripts() {
 }
 
 #[test]
-fn every_command_that_fails_tells_scripts_why_and_has_the_exit_code_of_its_kind() {
+fn failed_commands_print_json_and_exit_codes() {
     let directory = tempfile::tempdir().unwrap();
     let (folder, data) = (directory.path(), directory.path().join("data"));
     std::fs::write(folder.join("organizations.ndjson"), ORGANIZATION).unwrap();

@@ -1,4 +1,4 @@
-//! The command line as an operator uses it: the real binary, its output and its exit codes, against a server of the test's own.
+//! The command line from an operator's view: the real binary, its output and its exit codes, with a server of the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
 
 mod audit;
@@ -8,6 +8,7 @@ mod compact;
 mod domain;
 mod drill;
 mod evaluation;
+mod guides;
 mod json;
 mod manual;
 mod offsite;
@@ -44,23 +45,23 @@ fn tenantd(arguments: &[&str]) -> Command {
 struct Server {
     child: Child,
     directory: PathBuf,
-    told: Value,
+    info: Value,
 }
 
 impl Server {
     fn start(directory: &Path) -> Self {
-        Self::with_story(directory, &["--tickets", "0"])
+        Self::with_sample(directory, &["--tickets", "0"])
     }
 
-    fn with_story(directory: &Path, story: &[&str]) -> Self {
+    fn with_sample(directory: &Path, options: &[&str]) -> Self {
         let path = directory.display().to_string();
         let arguments = ["demo", "--listen", "127.0.0.1:0", "--data-dir", &path, "--json"];
-        let mut child = tenantd(&[&arguments, story].concat()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = tenantd(&[&arguments, options].concat()).stdout(Stdio::piped()).spawn().unwrap();
         // A warning about an older store comes first.
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
         let line = lines.find(|line| line.starts_with('{')).expect("the server says what it serves");
-        let told = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
-        Self { child, directory: directory.to_owned(), told }
+        let info = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        Self { child, directory: directory.to_owned(), info }
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
@@ -74,20 +75,20 @@ impl Server {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    /// What the API answers to a GET.
+    /// The response of the API to a GET.
     fn get(&self, path: &str) -> Value {
         let body = self.get_text(path);
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{error}: {body}"))
     }
 
-    /// The same, as it came. HTTP/1.0, so that a stream has no frames around its pieces.
+    /// The same as raw text. With HTTP/1.0 a stream has no chunk framing.
     fn get_text(&self, path: &str) -> String {
-        self.get_as(self.told["api_key"].as_str().unwrap(), path)
+        self.get_as(self.info["api_key"].as_str().unwrap(), path)
     }
 
-    /// What the API answers to somebody without a credential who sends this.
+    /// The response of the API to a POST without a credential.
     fn post(&self, path: &str, body: &Value) -> Value {
-        let (url, body) = (self.told["url"].as_str().unwrap(), body.to_string());
+        let (url, body) = (self.info["url"].as_str().unwrap(), body.to_string());
         let mut connection = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
         let head =
             format!("POST {path} HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}", body.len());
@@ -98,9 +99,9 @@ impl Server {
         serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {answer}"))
     }
 
-    /// The same, with another key.
+    /// The same with another key.
     fn get_as(&self, key: &str, path: &str) -> String {
-        let url = self.told["url"].as_str().unwrap();
+        let url = self.info["url"].as_str().unwrap();
         let mut connection = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
         write!(connection, "GET {path} HTTP/1.0\r\nHost: localhost\r\nX-API-Key: {key}\r\n\r\n").unwrap();
         let mut answer = String::new();
@@ -109,7 +110,7 @@ impl Server {
         body.to_owned()
     }
 
-    /// Asks it to stop and waits until it has.
+    /// Stops the server and waits for its end.
     fn stop(mut self) -> Option<i32> {
         let pid = rustix::process::Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
@@ -134,7 +135,7 @@ fn refused(output: &Output, code: i32) -> String {
 }
 
 #[test]
-fn tenants_users_and_keys_are_managed_over_the_admin_socket() {
+fn tenants_users_and_keys_are_managed_locally() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
     let tenant = server.json(&["tenant", "create", "Acme GmbH"]);
@@ -159,35 +160,35 @@ fn tenants_users_and_keys_are_managed_over_the_admin_socket() {
 }
 
 #[test]
-fn a_demo_is_opened_again_as_it_was() {
+fn a_demo_reopens_unchanged() {
     let directory = tempfile::tempdir().unwrap();
     let first = Server::start(directory.path());
     for name in ["url", "tenant_id", "email", "password", "api_key"] {
-        assert!(first.told[name].is_string(), "{}", first.told);
+        assert!(first.info[name].is_string(), "{}", first.info);
     }
-    let told = first.told.clone();
+    let info = first.info.clone();
     first.json(&["tenant", "create", "Kept"]);
     assert_eq!(first.stop(), Some(0));
     let second = Server::start(directory.path());
-    assert_eq!((&second.told["api_key"], &second.told["password"]), (&told["api_key"], &told["password"]));
+    assert_eq!((&second.info["api_key"], &second.info["password"]), (&info["api_key"], &info["password"]));
     assert_eq!(second.json(&["tenant", "show", "kept"])["name"], "Kept");
     assert_eq!(second.stop(), Some(0));
-    // As after a start that was cut off before it could tell the credentials.
+    // Like a start that was interrupted before it printed the credentials.
     std::fs::remove_file(directory.path().join("demo.json")).unwrap();
     let third = Server::start(directory.path());
-    assert_eq!(third.told["tenant_id"], told["tenant_id"]);
-    assert_ne!(third.told["api_key"], told["api_key"]);
+    assert_eq!(third.info["tenant_id"], info["tenant_id"]);
+    assert_ne!(third.info["api_key"], info["api_key"]);
 }
 
 #[test]
-fn a_snapshot_restores_with_its_key_and_not_without() {
+fn restoring_a_snapshot_needs_its_key() {
     let directory = tempfile::tempdir().unwrap();
     let (data, restored) = (directory.path().join("data"), directory.path().join("restored"));
     let server = Server::start(&data);
     server.json(&["tenant", "create", "Kept"]);
     let snapshot = directory.path().join("snapshot").display().to_string();
     server.json(&["backup", &snapshot]);
-    assert!(refused(&server.run(&["backup", &snapshot]), 1).contains("exists already"));
+    assert!(refused(&server.run(&["backup", &snapshot]), 1).contains("already exists"));
     assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
     assert_eq!(server.stop(), Some(0));
     assert!(tenantd(&["check", &snapshot]).output().unwrap().status.success());
@@ -228,7 +229,7 @@ fn a_directory_keeps_the_newest_snapshots() {
     refused(&server.run(&["backup", "file", "--keep", "2"]), 2);
 }
 
-/// Flips a bit of an address wherever it stands: pages that are not in use any more may have it too.
+/// Flips a bit of an address everywhere, because unused pages may contain it too.
 fn damage(snapshot: &Path) {
     let mut bytes = std::fs::read(snapshot).unwrap();
     let needle = b"admin@demo.example";
@@ -253,19 +254,19 @@ fn damage_in_a_snapshot_is_found() {
 }
 
 #[test]
-fn without_a_server_the_command_says_so_and_usage_errors_have_their_code() {
+fn missing_servers_and_usage_errors_are_reported() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display().to_string();
     let output = tenantd(&["tenant", "list", "--data-dir", &path]).output().unwrap();
     assert!(refused(&output, 3).contains("tenantd serve"));
-    assert!(refused(&tenantd(&["check", "--data-dir", &path]).output().unwrap(), 1).contains("holds no installation"));
+    assert!(refused(&tenantd(&["check", "--data-dir", &path]).output().unwrap(), 1).contains("contains no installation"));
     refused(&tenantd(&["tenant"]).output().unwrap(), 2);
     refused(&tenantd(&["nonsense"]).output().unwrap(), 2);
     assert!(tenantd(&["--version"]).output().unwrap().status.success());
 }
 
 #[test]
-fn init_makes_an_installation_once_and_takes_its_password_from_standard_input() {
+fn init_runs_once_and_reads_the_password_from_stdin() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("data").display().to_string();
     let arguments = ["init", "--data-dir", &path, "--operator-email", "op@example.com", "--password-stdin"];
@@ -298,7 +299,7 @@ fn the_configuration_is_checked_and_shown() {
 }
 
 #[test]
-fn a_file_is_imported_and_its_failures_are_told() {
+fn an_import_reports_its_failures() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(&directory.path().join("data"));
     let file = |name: &str, content: &str| {
@@ -312,13 +313,13 @@ fn a_file_is_imported_and_its_failures_are_told() {
     let header = "external_id,name,organization_external_id,os.family,hardware.memory_bytes,tags\n";
     let rows: String = (0..2500).map(|number| format!("d{number},\"PC, {number}\",acme,linux,17179869184,a;b\n")).collect();
     let devices = file("devices.csv", &format!("{header}{rows}x,X,nobody,linux,1,\ny,Y,acme,dos,1,\n"));
-    let url = server.told["url"].as_str().unwrap();
-    let key = file("key", server.told["api_key"].as_str().unwrap());
+    let url = server.info["url"].as_str().unwrap();
+    let key = file("key", server.info["api_key"].as_str().unwrap());
     let over_network = ["import", &devices, "--kind", "device", "--url", url, "--api-key-file", &key];
     let output = server.run(&over_network);
-    let told = refused(&output, 1);
-    assert!(told.contains("2 of the records were not taken up"), "{told}");
-    assert!(told.contains("record 2501: /organization_external_id: ") && told.contains("record 2502: /os/family: "), "{told}");
+    let error = refused(&output, 1);
+    assert!(error.contains("2 of the records were not imported"), "{error}");
+    assert!(error.contains("record 2501: /organization_external_id: ") && error.contains("record 2502: /os/family: "), "{error}");
     assert!(text(&output.stdout).contains("created    2500"), "{}", text(&output.stdout));
     let again = server.run(&[&over_network[..], &["--json"]].concat());
     let summary: Value = serde_json::from_slice(&again.stdout).unwrap();
@@ -332,13 +333,13 @@ fn a_file_is_imported_and_its_failures_are_told() {
 }
 
 #[test]
-fn the_demo_tells_the_same_story_for_the_same_seed() {
+fn demo_data_depends_only_on_the_seed() {
     let directory = tempfile::tempdir().unwrap();
     let story = |name: &str, seed: &str| {
         let data = directory.path().join(name);
-        let server = Server::with_story(&data, &["--tickets", "80", "--seed", seed]);
+        let server = Server::with_sample(&data, &["--tickets", "80", "--seed", seed]);
         let mut tickets = server.get("/api/psa/tickets?sort=number&limit=200")["data"].as_array().unwrap().clone();
-        // The story ends where the server begins to work: its workflows open tickets of their own.
+        // The sample data ends where the server starts to work: its workflows open their own tickets.
         tickets.retain(|ticket| ticket["created_by"]["kind"] != "workflow");
         let events = server.get("/api/events?types=ticket.*&limit=200")["data"].as_array().unwrap().clone();
         assert_eq!(server.stop(), Some(0));
@@ -353,18 +354,18 @@ fn the_demo_tells_the_same_story_for_the_same_seed() {
     let (first, events) = story("first", "7");
     let (again, _) = story("again", "7");
     let (other, _) = story("other", "8");
-    // Backups that fail in the story open tickets too.
+    // Failed backups in the sample data also open tickets.
     assert!((60..=100).contains(&first.len()), "{}", first.len());
     assert_eq!(shown(&first), shown(&again));
     assert_ne!(shown(&first), shown(&other));
     let statuses: BTreeSet<&str> = first.iter().map(|ticket| ticket["status"].as_str().unwrap()).collect();
     assert!(statuses.len() >= 3 && statuses.contains("closed"), "{statuses:?}");
     let times: Vec<&str> = events.iter().map(|event| event["timestamp"].as_str().unwrap()).collect();
-    assert!(times.is_sorted(), "the story is told in the order of time");
+    assert!(times.is_sorted(), "the sample data is sorted by time");
 }
 
 #[test]
-fn listen_shows_verified_events_and_leaves_no_endpoint_behind() {
+fn listen_shows_events_and_removes_its_endpoint() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
     let path = directory.path().display().to_string();
@@ -383,7 +384,7 @@ fn listen_shows_verified_events_and_leaves_no_endpoint_behind() {
 }
 
 #[test]
-fn listen_passes_deliveries_on_and_the_answers_back() {
+fn listen_forwards_deliveries_and_responses() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
     let path = directory.path().display().to_string();
@@ -398,7 +399,7 @@ fn listen_passes_deliveries_on_and_the_answers_back() {
     assert!(started["id"].as_str().unwrap().starts_with("whk_"));
     assert_eq!(started["events"], serde_json::json!(["api_key.created", "api_key.rotated"]));
     server.json(&["key", "create", "Watched", "--tenant", "demo", "--scope", "*"]);
-    // It answers 500 first: what comes back to the server makes it try again.
+    // The target first responds with 500. The server gets this response and retries.
     for (attempt, status) in [(1, "500 Broken"), (2, "200 OK")] {
         let (mut connection, _) = development.accept().unwrap();
         let mut request = String::new();
@@ -429,7 +430,7 @@ fn listen_passes_deliveries_on_and_the_answers_back() {
 }
 
 #[test]
-fn listen_says_when_the_target_of_forward_does_not_answer() {
+fn listen_reports_an_unresponsive_forward_target() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
     let path = directory.path().display().to_string();

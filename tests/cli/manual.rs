@@ -3,7 +3,7 @@
 use crate::{refused, tenantd, text};
 
 #[test]
-fn completions_and_manual_pages_know_every_command() {
+fn completions_and_manual_pages_are_complete() {
     for shell in ["bash", "fish", "zsh"] {
         let script = tenantd(&["completions", shell]).output().unwrap();
         assert!(script.status.success() && text(&script.stdout).contains("reindex"), "{shell}");

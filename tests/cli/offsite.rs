@@ -1,4 +1,4 @@
-//! Backups outside of the host: written, listed, tried and restored with the key that is not on the host.
+//! Offsite backups: written, listed, tested and restored with a key that is not on the host.
 
 use std::{
     os::unix::fs::PermissionsExt,
@@ -13,7 +13,7 @@ use tenantd_base::clock::Clock;
 
 use crate::{refused, service::Service, tenantd, text};
 
-/// A service that sends its backups to a directory beside its data.
+/// A service that stores its backups in a directory beside its data.
 struct Host {
     directory: tempfile::TempDir,
     service: Service,
@@ -32,7 +32,7 @@ impl Host {
             place.display()
         );
         let service = Service::with_settings(directory.path(), &settings);
-        service.told("READY=1");
+        service.wait_for("READY=1");
         Self { directory, service }
     }
 
@@ -57,7 +57,7 @@ impl Host {
 }
 
 #[test]
-fn a_backup_elsewhere_is_tried_and_restored_with_its_identity_only() {
+fn restoring_an_offsite_backup_needs_its_identity() {
     let host = Host::start();
     let identity = host.path("backup.key");
     let first = host.json(&["backup", "--offsite"]);
@@ -97,7 +97,7 @@ fn a_backup_elsewhere_is_tried_and_restored_with_its_identity_only() {
     assert!(refused(&foreign, 1).contains("not signed"));
     let other_key = restored.join("installation.key");
     std::fs::write(&other_key, "cd".repeat(32)).unwrap();
-    assert!(refused(&host.run_in(&restored, &arguments), 1).contains("another installation key: move it away"));
+    assert!(refused(&host.run_in(&restored, &arguments), 1).contains("another installation key: move it to a safe place"));
     assert_eq!(std::fs::read_to_string(&other_key).unwrap(), "cd".repeat(32));
     std::fs::remove_file(other_key).unwrap();
     let output = host.run_in(&restored, &arguments);
@@ -110,7 +110,7 @@ fn a_backup_elsewhere_is_tried_and_restored_with_its_identity_only() {
 }
 
 #[test]
-fn a_damaged_backup_elsewhere_fails_its_drill_and_leaves_nothing() {
+fn a_damaged_offsite_backup_fails_its_drill() {
     let host = Host::start();
     let made = host.json(&["backup", "--offsite"]);
     let object = Path::new(made["place"].as_str().unwrap().strip_prefix("file://").unwrap()).join("snapshot.age");
@@ -125,7 +125,7 @@ fn a_damaged_backup_elsewhere_fails_its_drill_and_leaves_nothing() {
 }
 
 #[test]
-fn a_place_that_would_be_lost_with_the_data_is_refused() {
+fn an_offsite_directory_in_the_data_directory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let (data, settings) = (directory.path().join("data"), directory.path().join("tenantd.toml"));
     let place = data.join("backups");
@@ -137,7 +137,7 @@ fn a_place_that_would_be_lost_with_the_data_is_refused() {
 }
 
 #[test]
-fn an_identity_is_private_and_is_never_written_over() {
+fn an_identity_is_private_and_never_overwritten() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("backup.key");
     let shown = path.display().to_string();
@@ -151,12 +151,12 @@ fn an_identity_is_private_and_is_never_written_over() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), content);
     let data = directory.path().join("data").display().to_string();
     for command in [&["backup", "list"][..], &["drill", "--from", "offsite:x"]] {
-        let told = refused(&tenantd(&[command, &["--data-dir", &data]].concat()).output().unwrap(), 1);
-        assert!(told.contains("offsite.url") || told.contains("installation key"), "{told}");
+        let error = refused(&tenantd(&[command, &["--data-dir", &data]].concat()).output().unwrap(), 1);
+        assert!(error.contains("offsite.url") || error.contains("installation key"), "{error}");
     }
 }
 
-/// A moment after everything that was done so far, and before everything that comes.
+/// A moment after everything so far, and before everything that follows.
 fn moment() -> String {
     let now = Clock::System.now();
     while Clock::System.now() <= now + Duration::from_millis(5) {
@@ -165,7 +165,7 @@ fn moment() -> String {
     (now + Duration::from_millis(3)).to_string()
 }
 
-/// A host that sends its commits, with the names of tenants as its history.
+/// A host that sends its commits. The names of tenants are its history.
 struct History {
     host: Host,
     after_backup: String,
@@ -184,7 +184,7 @@ impl History {
         host.json(&["tenant", "create", "First"]);
         let between = moment();
         host.json(&["tenant", "create", "Second"]);
-        // What was not sent yet is in the journal, and the next start sends it.
+        // Commits that were not sent yet are in the journal. The next start sends them.
         host.service.kill();
         host.service.start_again();
         host.json(&["tenant", "create", "Third"]);
@@ -211,7 +211,7 @@ impl Host {
         (data, output)
     }
 
-    /// Which of the names are there after a restore.
+    /// The names that exist after a restore.
     fn names(&self, arguments: &[&str]) -> Vec<&'static str> {
         self.names_in(&self.restore(arguments))
     }
@@ -224,7 +224,7 @@ impl Host {
         NAMES.into_iter().filter(|name| names.contains(name)).collect()
     }
 
-    /// The segments at the place, the oldest first.
+    /// The stored segments, the oldest first.
     fn segments(&self) -> Vec<PathBuf> {
         let installation = std::fs::read_dir(self.directory.path().join("elsewhere")).unwrap().next().unwrap().unwrap().path();
         let entries = std::fs::read_dir(installation.join("journal")).unwrap();
@@ -248,7 +248,7 @@ fn any_moment_after_a_backup_is_restored() {
     assert_eq!(host.names(&["--from", &alone]), NAMES[..1], "the backup alone");
     assert!(refused(&host.restore(&["--from", "offsite", "--at", "2020-01-01T00:00:00Z"]).1, 1).contains("complete by 2020"));
     let beyond = refused(&host.restore(&["--from", "offsite", "--at", "2090-01-01T00:00:00Z"]).1, 1);
-    assert!(beyond.contains("the newest change in the place of the backups is from 20"), "{beyond}");
+    assert!(beyond.contains("the newest change at the backup location is from 20"), "{beyond}");
     refused(&host.restore(&["--from", "offsite", "--at", "yesterday"]).1, 2);
 }
 
@@ -267,24 +267,24 @@ fn changed_renamed_and_missing_commits_are_noticed() {
     assert!(problem.contains(middle.file_name().unwrap().to_str().unwrap()), "{problem}");
     assert!(!data.path().join("installation.id").exists() && !data.path().join("offsite.fetched").exists());
     std::fs::remove_file(middle).unwrap();
-    assert!(refused(&host.restore(&at).1, 1).contains("are missing in the place of the backups"));
+    assert!(refused(&host.restore(&at).1, 1).contains("are missing at the backup location"));
     let (_data, output) = host.restore(&NEWEST);
     let restored: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(restored["warnings"][0].as_str().unwrap().contains("are missing"), "{restored}");
-    // Under a name that says that its commits are from the next century.
+    // Under a name whose commits are from the next century.
     let name = middle.file_name().unwrap().to_str().unwrap();
     let parts: Vec<&str> = name.splitn(5, '-').collect();
     let later = middle.with_file_name([parts[0], parts[1], "04000000000000", "04000000000001", parts[4]].join("-"));
     std::fs::write(&later, &sound).unwrap();
     let renamed = refused(&host.restore(&at).1, 1);
-    assert!(renamed.contains("that its name says") || renamed.contains("are missing"), "{renamed}");
+    assert!(renamed.contains("do not match its name") || renamed.contains("are missing"), "{renamed}");
     std::fs::remove_file(later).unwrap();
     std::fs::write(middle, sound).unwrap();
     assert_eq!(host.names(&at), NAMES[..4]);
 }
 
 #[test]
-fn changes_wait_while_the_place_is_not_mounted() {
+fn changes_wait_while_the_offsite_directory_is_missing() {
     let mut host = Host::start();
     host.json(&["tenant", "create", "Before"]);
     host.json(&["backup", "--offsite"]);
@@ -303,7 +303,7 @@ fn changes_wait_while_the_place_is_not_mounted() {
 }
 
 #[test]
-fn a_copy_of_the_data_that_is_put_back_leads_to_what_came_after_it() {
+fn a_restored_copy_continues_with_later_commits() {
     let mut host = Host::start();
     host.json(&["tenant", "create", "Before"]);
     host.json(&["backup", "--offsite"]);
@@ -325,7 +325,7 @@ fn a_copy_of_the_data_that_is_put_back_leads_to_what_came_after_it() {
     assert_eq!(host.names(&["--from", "offsite", "--at", &first]), ["Before", "First"]);
     assert!(!host.service.data.join("outgoing").join("complete").exists(), "a new backup is due, which tells the branches apart");
     host.service.start_again();
-    // The opening itself has sent nothing when its backup is made.
+    // This opening has sent nothing when its backup is created.
     host.json(&["tenant", "create", "Last"]);
     let made = host.json(&["backup", "--offsite"]);
     let manifest = Path::new(made["place"].as_str().unwrap().strip_prefix("file://").unwrap()).join("manifest.json");
@@ -339,7 +339,7 @@ fn a_copy_of_the_data_that_is_put_back_leads_to_what_came_after_it() {
 }
 
 #[test]
-fn changes_over_a_new_installation_key_are_restored_with_the_key_of_their_time() {
+fn restores_span_a_key_rotation() {
     let mut host = Host::start();
     host.json(&["tenant", "create", "Before"]);
     host.json(&["backup", "--offsite"]);
@@ -359,7 +359,7 @@ fn changes_over_a_new_installation_key_are_restored_with_the_key_of_their_time()
 }
 
 #[test]
-fn changes_that_are_encrypted_since_the_backup_are_restored_with_the_identity() {
+fn encrypted_changes_are_restored_with_the_identity() {
     let mut host = Host::start();
     assert_eq!(host.service.stop(), Some(0));
     let encrypted = std::fs::read_to_string(&host.service.settings).unwrap();
@@ -376,6 +376,6 @@ fn changes_that_are_encrypted_since_the_backup_are_restored_with_the_identity() 
     assert_eq!(host.service.stop(), Some(0));
     let key = host.key();
     let without = refused(&host.restore_with(&[&["--installation-key", &key], &NEWEST[..]].concat()).1, 1);
-    assert!(without.contains("are encrypted; name the identity with --identity FILE"), "{without}");
+    assert!(without.contains("are encrypted; specify the identity with --identity FILE"), "{without}");
     assert_eq!(host.names(&NEWEST), NAMES[..2]);
 }

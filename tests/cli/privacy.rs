@@ -1,4 +1,4 @@
-//! Nobody but its owner can read what a server writes, whatever the umask of whoever started it.
+//! Only the owner can read the files of a server, whatever umask it starts with.
 
 use std::{
     io::{BufRead, BufReader},
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::Server;
 
-/// A demo server that is started by somebody whose files everybody can read.
+/// Starts a demo server with a umask that lets everybody read its files.
 fn start(arguments: &str, temporary: &Path) -> (Child, Value) {
     let script = format!("umask 022; exec \"$0\" demo --tickets 20 --listen 127.0.0.1:0 --json {arguments}");
     let mut command = Command::new("sh");
@@ -22,10 +22,10 @@ fn start(arguments: &str, temporary: &Path) -> (Child, Value) {
     (child, serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}")))
 }
 
-/// Everything in a directory, with itself, that others than its owner may do something with.
+/// Everything in and including a directory that other users can access.
 fn open_to_others(directory: &Path, found: &mut Vec<PathBuf>, seen: &mut usize) {
     let mut look = |path: &Path| {
-        // The index may have merged a file away meanwhile.
+        // The index may have merged and deleted a file in the meantime.
         let Ok(metadata) = std::fs::symlink_metadata(path) else { return };
         *seen += 1;
         if metadata.permissions().mode() & 0o077 != 0 {
@@ -39,26 +39,26 @@ fn open_to_others(directory: &Path, found: &mut Vec<PathBuf>, seen: &mut usize) 
 }
 
 #[test]
-fn only_the_owner_can_read_what_is_in_the_data_directory() {
+fn only_the_owner_can_read_the_data_directory() {
     let directory = tempfile::tempdir().unwrap();
     let (temporary, data) = (directory.path().join("tmp"), directory.path().join("data"));
     std::fs::create_dir(&temporary).unwrap();
-    // As an older release has left it.
+    // As an older release left it.
     std::fs::create_dir_all(data.join("search")).unwrap();
     std::fs::write(data.join("search/leftover"), "").unwrap();
     for (path, mode) in [(data.clone(), 0o755), (data.join("search"), 0o755), (data.join("search/leftover"), 0o644)] {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
     for (arguments, place) in [(format!("--data-dir {}", data.display()), data.clone()), (String::new(), temporary.clone())] {
-        let (child, told) = start(&arguments, &temporary);
+        let (child, info) = start(&arguments, &temporary);
         let place = if arguments.is_empty() {
             std::fs::read_dir(place).unwrap().map(|entry| entry.unwrap().path()).find(|path| path.is_dir()).unwrap()
         } else {
             place
         };
-        let server = Server { child, directory: place.clone(), told };
+        let server = Server { child, directory: place.clone(), info };
         server.json(&["tenant", "create", "Acme"]);
-        // Answered from the index, which is therefore on the disk.
+        // The index answers this, so it is on disk.
         while server.json(&["reindex"])["documents"].as_u64().unwrap() == 0 {}
         server.get("/api/search?q=printer");
         let (mut found, mut seen) = (Vec::new(), 0);

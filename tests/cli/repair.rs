@@ -1,4 +1,4 @@
-//! `tenantd repair`: a server that was killed, a journal that was damaged, and the way on.
+//! `tenantd repair`: after a killed server, with a damaged journal, and the operator's options.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::{Server, process::journal::damage_last_commit, refused, tenantd, text};
 
 #[test]
-fn a_damaged_journal_is_told_and_given_up_only_when_the_operator_says_so() {
+fn a_damaged_journal_is_dropped_only_on_request() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display().to_string();
     let run = |arguments: &[&str]| tenantd(&[arguments, &["--data-dir", &path]].concat()).output().unwrap();
@@ -15,7 +15,7 @@ fn a_damaged_journal_is_told_and_given_up_only_when_the_operator_says_so() {
     assert!(refused(&server.run(&["repair"]), 1).contains("the server is running"));
     server.json(&["tenant", "create", "Kept"]);
     server.json(&["tenant", "create", "Given up"]);
-    // It is killed, and has no chance to close the store.
+    // The kill prevents closing the store.
     drop(server);
     assert!(text(&run(&["repair", "--json"]).stdout).contains("\"damaged\":false"), "a kill is no damage");
 
@@ -45,7 +45,7 @@ fn a_damaged_journal_is_told_and_given_up_only_when_the_operator_says_so() {
 }
 
 #[test]
-fn a_repair_does_not_give_up_the_key_that_the_store_wants() {
+fn a_repair_keeps_the_key_of_the_store() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display().to_string();
     let run = |arguments: &[&str]| tenantd(&[arguments, &["--data-dir", &path]].concat()).output().unwrap();
@@ -55,11 +55,11 @@ fn a_repair_does_not_give_up_the_key_that_the_store_wants() {
     let server = Server::start(directory.path());
     server.json(&["rotate-key"]);
     drop(server);
-    // The first frame of this opening, and with it all that follow.
+    // The first frame of this opening. Damaging it invalidates all later frames.
     let journal = std::fs::OpenOptions::new().write(true).open(directory.path().join("tenantd.journal")).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&journal, &[0; 4096], 4096).unwrap();
     let refused = refused(&run(&["repair", "--accept-loss"]), 1);
-    assert!(refused.contains("a change of the installation key is among what is lost"), "{refused}");
+    assert!(refused.contains("a rotation of the installation key is among the lost changes"), "{refused}");
     std::fs::copy(&kept, &key).unwrap();
     assert!(run(&["repair", "--accept-loss"]).status.success());
     assert_eq!(Server::start(directory.path()).stop(), Some(0));

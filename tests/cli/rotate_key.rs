@@ -1,4 +1,4 @@
-//! `tenantd rotate-key`: with a server and without one, cut off by `kill -9`, and what it means for snapshots.
+//! `tenantd rotate-key`: with and without a server, interrupted by `kill -9`, and its effect on snapshots.
 
 use std::{
     os::unix::fs::PermissionsExt,
@@ -19,7 +19,7 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// The half of the key's file that seals.
+/// The part of the key file that encrypts.
 fn sealing_key(data: &Path) -> String {
     std::fs::read_to_string(data.join("installation.key")).unwrap().lines().next().unwrap().to_owned()
 }
@@ -29,7 +29,7 @@ fn assert_nowhere(directory: &Path, old: &str) {
         let path = entry.unwrap().path();
         if path.is_file() {
             let held = text(&std::fs::read(&path).unwrap());
-            // What signatures are derived from is carried along in the second line of the next key.
+            // The second line of the new key keeps the secret from which signing keys are derived.
             let held = if path.ends_with("installation.key") { held.lines().next().unwrap_or_default().to_owned() } else { held };
             assert!(!held.contains(old), "{} holds the old key", path.display());
         }
@@ -37,7 +37,7 @@ fn assert_nowhere(directory: &Path, old: &str) {
 }
 
 #[test]
-fn the_key_is_changed_with_a_server_and_without_one_and_snapshots_want_the_key_of_their_time() {
+fn the_key_is_rotated_online_and_offline() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let server = Server::start(&data);
@@ -80,7 +80,7 @@ fn the_key_is_changed_with_a_server_and_without_one_and_snapshots_want_the_key_o
 }
 
 #[test]
-fn a_change_that_was_killed_is_taken_up_by_the_next_start() {
+fn a_killed_rotation_continues_at_the_next_start() {
     let directory = tempfile::tempdir().unwrap();
     let next = directory.path().join("installation.key.next");
     let mut cut_off = 0_u32;
@@ -89,7 +89,7 @@ fn a_change_that_was_killed_is_taken_up_by_the_next_start() {
         let before = sealing_key(directory.path());
         let mut command = tenantd(&["rotate-key", "--data-dir", &directory.path().display().to_string()]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // From the moment on that the next key is on the disk, each time a little further.
+        // Starting when the next key is on disk, each time a little later.
         while !next.exists() && child.try_wait().unwrap().is_none() {
             std::thread::yield_now();
         }

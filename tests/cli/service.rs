@@ -1,4 +1,4 @@
-//! `tenantd serve` under a service manager: sockets that are handed over, what it is told, settings taken up anew.
+//! `tenantd serve` under a service manager: inherited sockets, notifications, reloaded settings.
 
 use std::{
     io::{Read, Write},
@@ -15,11 +15,11 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{refused, tenantd, text};
 
-/// The service in a directory of its own, on a socket that the test has opened.
+/// The service in its own directory, on a socket that the test has opened.
 pub(super) struct Service {
     child: Child,
     address: SocketAddr,
-    told: Receiver<String>,
+    notifications: Receiver<String>,
     pub(super) settings: PathBuf,
     pub(super) data: PathBuf,
 }
@@ -31,12 +31,12 @@ impl Service {
 
     pub(super) fn with_settings(directory: &Path, more: &str) -> Self {
         let manager = UnixDatagram::bind(directory.join("notify")).unwrap();
-        let told = listen(manager);
+        let notifications = listen(manager);
         let settings = directory.join("tenantd.toml");
         std::fs::write(&settings, format!("[listen]\ntls = false\naddress = \"192.0.2.1:1\"\n{more}")).unwrap();
         let data = directory.join("data");
         let (child, address) = launch(&settings, &data, &directory.join("notify"));
-        Self { child, address, told, settings, data }
+        Self { child, address, notifications, settings, data }
     }
 
     pub(super) fn kill(&mut self) {
@@ -44,30 +44,31 @@ impl Service {
         self.child.wait().unwrap();
     }
 
-    /// Starts it once more on the same data.
+    /// Starts it again on the same data.
     pub(super) fn start_again(&mut self) {
         let notify = self.settings.with_file_name("notify");
         (self.child, self.address) = launch(&self.settings, &self.data, &notify);
-        self.told("READY=1");
+        self.wait_for("READY=1");
     }
 
-    /// Asks it to stop and waits until it has.
+    /// Stops it and waits for its end.
     pub(super) fn stop(&mut self) -> Option<i32> {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         self.child.wait().unwrap().code()
     }
 
-    /// Waits until the service manager was told this.
-    pub(super) fn told(&self, state: &str) {
+    /// Waits until the service manager has received this notification.
+    pub(super) fn wait_for(&self, state: &str) {
         loop {
-            let message = self.told.recv_timeout(Duration::from_mins(1)).unwrap_or_else(|_| panic!("{state} was not told"));
+            let message =
+                self.notifications.recv_timeout(Duration::from_mins(1)).unwrap_or_else(|_| panic!("{state} was not reported"));
             if message.lines().any(|line| line == state) {
                 return;
             }
         }
     }
 
-    /// The command finds the server by its directory; only the server reads the settings.
+    /// The command finds the server by its directory. Only the server reads the settings.
     fn reload(&self) -> std::process::Output {
         tenantd(&["reload", "--data-dir", &self.data.display().to_string()]).output().unwrap()
     }
@@ -75,15 +76,15 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
 }
 
-/// Takes what the service tells as soon as it comes, as a service manager does: a service waits until it can tell more.
+/// Receives notifications immediately, like a service manager: a service blocks until it can send more.
 fn listen(manager: UnixDatagram) -> Receiver<String> {
-    let (sender, told) = mpsc::channel();
+    let (sender, notifications) = mpsc::channel();
     std::thread::spawn(move || {
         let mut message = [0; 256];
         while let Ok(length) = manager.recv(&mut message) {
@@ -92,7 +93,7 @@ fn listen(manager: UnixDatagram) -> Receiver<String> {
             }
         }
     });
-    told
+    notifications
 }
 
 fn launch(settings: &Path, data: &Path, notify: &Path) -> (Child, SocketAddr) {
@@ -110,38 +111,38 @@ fn serve(settings: &Path, data: &Path) -> Command {
 }
 
 #[test]
-fn the_service_serves_on_a_socket_that_it_got_and_tells_that_it_lives() {
+fn the_service_uses_its_socket_and_notifies_systemd() {
     let directory = tempfile::tempdir().unwrap();
     let mut service = Service::start(directory.path());
-    // From the very first: the connection waits in the socket until the server is there.
+    // The connection waits in the socket until the server is ready.
     let mut connection = TcpStream::connect(service.address).unwrap();
     connection.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
     let mut answer = String::new();
     connection.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    service.told("READY=1");
+    service.wait_for("READY=1");
     for _ in 0..3 {
-        service.told("WATCHDOG=1");
+        service.wait_for("WATCHDOG=1");
     }
     kill_process(Pid::from_child(&service.child), Signal::TERM).unwrap();
-    service.told("STOPPING=1");
+    service.wait_for("STOPPING=1");
     assert!(service.child.wait().unwrap().success());
 }
 
 #[test]
-fn whoever_was_let_in_is_answered_although_the_service_stops() {
+fn accepted_requests_are_answered_during_a_shutdown() {
     let directory = tempfile::tempdir().unwrap();
     let mut service = Service::start(directory.path());
-    service.told("READY=1");
+    service.wait_for("READY=1");
     let mut silent = TcpStream::connect(service.address).unwrap();
-    // Connections are let in one after the other: when this one is answered, the silent one is in.
+    // Connections are accepted in order: once this one gets a response, the silent one is accepted too.
     let mut kept = TcpStream::connect(service.address).unwrap();
     kept.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut first = [0; 12];
     kept.read_exact(&mut first).unwrap();
     assert_eq!(text(&first), "HTTP/1.1 200");
     kill_process(Pid::from_child(&service.child), Signal::TERM).unwrap();
-    // The idle connection ends with the stop, which has therefore begun.
+    // The shutdown ends the idle connection, so it has started.
     kept.read_to_end(&mut Vec::new()).unwrap();
     silent.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
     let mut answer = String::new();
@@ -151,10 +152,10 @@ fn whoever_was_let_in_is_answered_although_the_service_stops() {
 }
 
 #[test]
-fn settings_are_taken_up_anew_or_stay_with_a_reason() {
+fn settings_are_reloaded_or_kept_with_a_reason() {
     let directory = tempfile::tempdir().unwrap();
     let service = Service::start(directory.path());
-    service.told("READY=1");
+    service.wait_for("READY=1");
     let done = service.reload();
     assert!(done.status.success() && text(&done.stdout).contains("reloaded"), "{}", text(&done.stderr));
     std::fs::write(&service.settings, "[listen]\ntls = false\n[limits]\nbody_bites = 1\n").unwrap();

@@ -1,4 +1,4 @@
-//! `tenantd support-bundle`: what is in it, and that neither a secret nor a word of a tenant is.
+//! `tenantd support-bundle`: its content, without secrets and tenant data.
 
 use std::{
     io::{Read, Write},
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{Server, refused, tenantd, text};
 
-/// A word of its own in every field that a tenant writes or that is secret.
+/// A canary in every field that a tenant writes or that is secret.
 const CANARIES: [&str; 13] = [
     "canary-tenant",
     "canary-subject",
@@ -28,9 +28,9 @@ const CANARIES: [&str; 13] = [
     "canary-metrics-token",
 ];
 
-/// Sends a request to the API, and gives the answer's body.
+/// Sends a request to the API and returns the response body.
 pub fn post(server: &Server, path: &str, body: &Value) -> Value {
-    let (url, key) = (server.told["url"].as_str().unwrap(), server.told["api_key"].as_str().unwrap());
+    let (url, key) = (server.info["url"].as_str().unwrap(), server.info["api_key"].as_str().unwrap());
     let mut connection = TcpStream::connect(url.trim_start_matches("http://")).unwrap();
     let body = body.to_string();
     let head = format!("POST {path} HTTP/1.0\r\nHost: localhost\r\nX-API-Key: {key}\r\nContent-Type: application/json\r\n");
@@ -42,7 +42,7 @@ pub fn post(server: &Server, path: &str, body: &Value) -> Value {
     serde_json::from_str(body).unwrap()
 }
 
-/// The secrets and texts that a bundle must not have.
+/// Creates the secrets and texts that a bundle must not contain.
 fn fill(server: &Server, data: &Path) -> Vec<String> {
     server.json(&["tenant", "create", "canary-tenant", "--slug", "canary-tenant"]);
     let user = server.json(&["user", "create", "canary-user@acme.example", "--tenant", "demo", "--name", "canary-user"]);
@@ -68,7 +68,7 @@ fn fill(server: &Server, data: &Path) -> Vec<String> {
     let secret = |value: &Value, name: &str| value[name].as_str().unwrap().to_owned();
     let file = |name: &str| std::fs::read_to_string(data.join(name)).unwrap().trim().to_owned();
     let mut secrets = vec![secret(&user, "password"), secret(&key, "key"), secret(&hook, "secret")];
-    secrets.extend([secret(&server.told, "password"), secret(&server.told, "api_key")]);
+    secrets.extend([secret(&server.info, "password"), secret(&server.info, "api_key")]);
     secrets.extend([file("installation.key"), file("initial-operator-password")]);
     secrets.extend(CANARIES.map(str::to_owned));
     secrets
@@ -78,7 +78,7 @@ fn holds(bytes: &[u8], needle: &str) -> bool {
     bytes.windows(needle.len()).any(|window| window == needle.as_bytes())
 }
 
-/// Unpacks a bundle as its reader does, and gives what is in it.
+/// Unpacks a bundle with standard tools and returns its files.
 fn unpacked(bundle: &Path) -> Vec<(String, Vec<u8>)> {
     let folder = bundle.with_extension("unpacked");
     std::fs::create_dir(&folder).unwrap();
@@ -105,7 +105,7 @@ fn part(files: &[(String, Vec<u8>)], name: &str) -> Value {
 }
 
 #[test]
-fn a_bundle_tells_of_the_server_and_nothing_of_its_tenants() {
+fn a_bundle_contains_no_tenant_data() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let server = Server::start(&data);
@@ -120,7 +120,7 @@ fn a_bundle_tells_of_the_server_and_nothing_of_its_tenants() {
     let online = run("online.tar", &[]);
     assert!(online.status.success(), "{}", text(&online.stderr));
     let said = text(&online.stdout);
-    assert!(said.find("settings.json").unwrap() < said.find("bytes are written").unwrap(), "{said}");
+    assert!(said.find("settings.json").unwrap() < said.find("Wrote ").unwrap(), "{said}");
     let wanted =
         ["about.json", "settings.json", "files.json", "tables.json", "check.json", "units.txt", "metrics.txt", "health.json"];
     let files = assert_clean(&bundle("online.tar"), &secrets, &wanted);
@@ -137,8 +137,8 @@ fn a_bundle_tells_of_the_server_and_nothing_of_its_tenants() {
     assert_eq!(server.stop(), Some(0));
 
     let offline = run("offline.tar", &["--json"]);
-    let told: Value = serde_json::from_slice(&offline.stdout).unwrap_or_else(|_| panic!("{}", text(&offline.stderr)));
-    assert_eq!(told["bytes"], std::fs::metadata(bundle("offline.tar")).unwrap().len());
+    let report: Value = serde_json::from_slice(&offline.stdout).unwrap_or_else(|_| panic!("{}", text(&offline.stderr)));
+    assert_eq!(report["bytes"], std::fs::metadata(bundle("offline.tar")).unwrap().len());
     let files = assert_clean(&bundle("offline.tar"), &secrets, &wanted[..6]);
     assert_eq!(
         (&part(&files, "about.json")["server_running"], &part(&files, "check.json")["clean"]),

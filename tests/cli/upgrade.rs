@@ -1,4 +1,4 @@
-//! Upgrades through the real binary: stores of every format open, a newer one is refused, and what an upgrade does is told beforehand.
+//! Upgrades with the real binary: stores of every format open, a newer one is refused, and the plan is available in advance.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ const SETTINGS: StoreSettings = StoreSettings {
     clock: Clock::System,
 };
 
-/// Of the administrator in the store of format 4.
+/// The password of the administrator in the store of format 4.
 const KEPT_PASSWORD: &str = "correct horse battery";
 
-/// An installation from a kept snapshot of a format.
+/// Restores an installation from the snapshot of a format.
 fn installation_of(format: u32, directory: &Path) -> PathBuf {
     let kept = |name: &str| format!("{}/tests/formats/{format}.{name}", env!("CARGO_MANIFEST_DIR"));
     let (snapshot, data) = (directory.join("snapshot"), directory.join("data"));
@@ -31,7 +31,7 @@ fn installation_of(format: u32, directory: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_store_of_every_format_is_brought_forward_and_is_sound() {
+fn stores_of_every_format_are_upgraded() {
     for format in 1..=FORMAT {
         if !Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/formats/{format}.snapshot.gz")).exists() {
             assert_eq!(format, FORMAT, "the store of format {format} is missing");
@@ -48,18 +48,18 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
 
         let server = Server::start(&data);
         assert_eq!(server.json(&["tenant", "show", "kept"])["name"], "Kept");
-        // What the time since then has led to may have opened more.
+        // Timers may have opened more tickets since.
         let tickets = server.get("/api/psa/tickets?limit=200")["data"].as_array().unwrap().clone();
         let kept = (1..=5).filter(|number| tickets.iter().any(|ticket| ticket["subject"] == format!("Ticket {number}")));
         assert_eq!(kept.count(), 5, "{tickets:?}");
-        // The store of format 2 has a tenant in it whose time was over before it had a way to end.
+        // The store of format 2 has a tenant that expired before tenants could be removed.
         until(&server, "trial", |status| status.is_none());
-        // Whoever created a key answers for it.
+        // The creator of a key is its owner.
         let keys = server.get("/api/admin/api-keys?limit=200")["data"].as_array().unwrap().clone();
         assert!(keys.iter().all(|key| key["owner"] == key["created_by"]), "{keys:?}");
         if format == 4 {
             addresses_can_be_shared(&server);
-            // Domains from before they had to be proven count on.
+            // Domains from before verification was required remain valid.
             let kept = server.post("/api/auth/sso", &serde_json::json!({"domain": "kept.example"}));
             assert_ne!(kept["code"], "sso_provider_not_found", "{kept}");
         }
@@ -85,7 +85,8 @@ fn a_store_of_every_format_is_brought_forward_and_is_sound() {
     }
 }
 
-/// Up to format 4 an address belonged to the staff of one tenant on the installation. They sign in as before, and others can have it too.
+/// Up to format 4 a staff address was unique on the installation. Its owner signs in as before, and other tenants can now use it
+/// too.
 fn addresses_can_be_shared(server: &Server) {
     let login = || server.post("/api/auth/login", &serde_json::json!({"email": "ada@kept.example", "password": KEPT_PASSWORD}));
     assert_eq!(login()["user"]["email"], "ada@kept.example");
@@ -96,16 +97,16 @@ fn addresses_can_be_shared(server: &Server) {
     server.json(&["user", "reset-password", "ada@kept.example", "--tenant", "demo"]);
 }
 
-/// In the store of format 6 a run waits for 20 seconds that are long over. Its entry among the due ones stood on the timeline that standard
-/// tenants shared.
+/// In the store of format 6 a run waits for 20 seconds that are long over. Its entry was on the timeline that standard tenants
+/// shared.
 fn a_run_that_waited_goes_on(server: &Server) {
     let key = server.json(&["key", "create", "reader", "--tenant", "kept", "--scope", "workflows:read"])["key"].clone();
     let path = "/api/psa/workflows/trigger/runs/run_01m7mrz18eeffrpfba4j4ftd40";
-    // A day after its start the run is timed out, and months later it is gone.
+    // The run times out a day after its start, and is removed months later.
     while server.get_as(key.as_str().unwrap(), path).contains(r#""status":"waiting""#) {}
 }
 
-/// Up to format 7 an import said of a device whether it is backed up, whatever its jobs said.
+/// Up to format 7 imports declared whether a device is backed up, regardless of its jobs.
 fn reports_agree_on_protection(server: &Server) {
     let key = server.json(&["key", "create", "reports", "--tenant", "kept", "--scope", "*"])["key"].as_str().unwrap().to_owned();
     let read = |path: &str| serde_json::from_str::<serde_json::Value>(&server.get_as(&key, path)).unwrap();
@@ -119,7 +120,7 @@ fn reports_agree_on_protection(server: &Server) {
     assert!(row("backed")["backup"]["last_success_at"].is_string());
     assert_eq!(row("printer")["backup"], serde_json::json!({"eligible": false, "protected": false}));
     let totals = |names: [&str; 3], of: &serde_json::Value| names.map(|name| of[name].as_u64().unwrap());
-    // What the time since then has done to devices may come between the two.
+    // The passing of time may change devices between the two.
     let report = loop {
         let inventory = read("/api/rmm/reports/asset-inventory?summary=true&limit=1")["totals"].clone();
         let report = read("/api/backup/customer-aggregate")["summary"].clone();
@@ -134,8 +135,8 @@ fn reports_agree_on_protection(server: &Server) {
     assert_eq!(config["own"]["notifications"]["resolve_on_recovery"], true, "{config}");
 }
 
-/// Up to format 5 all tenants shared the numbers of events. What a client has read up to then stays what it has read, and from then on what
-/// others do is not counted.
+/// Up to format 5 all tenants shared the numbers of events. The positions of clients stay valid, and later events of other tenants
+/// are not counted.
 fn numbers_go_on(server: &Server) {
     let feed = |after: u64| server.get(&format!("/api/events?limit=200&after={after}"));
     let seqs = |feed: &serde_json::Value| -> Vec<u64> {
@@ -160,7 +161,7 @@ fn numbers_go_on(server: &Server) {
     assert_eq!(first["data"]["api_key"]["name"], "first");
 }
 
-/// As a release to come will leave the store behind.
+/// Raises the format, as a future release would.
 fn raise_format(data: &Path) {
     let data = DataDirectory::lock(data).unwrap();
     let (store, installation) = data.open_store(SETTINGS, None).unwrap();
@@ -173,24 +174,24 @@ fn raise_format(data: &Path) {
 }
 
 #[test]
-fn the_store_of_a_newer_release_is_refused_with_what_is_wanted() {
+fn a_newer_store_is_refused_with_the_needed_release() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let path = data.display().to_string();
-    // A start writes down which release it was.
+    // A start stores its release.
     assert_eq!(Server::start(&data).stop(), Some(0));
     raise_format(&data);
     let serve = ["serve", "--listen", "127.0.0.1:0", "--data-dir", &path];
     for arguments in [&serve[..], &["upgrade", "check", "--data-dir", &path], &["check", "--data-dir", &path]] {
-        let told = refused(&tenantd(arguments).output().unwrap(), 1);
+        let error = refused(&tenantd(arguments).output().unwrap(), 1);
         let expected = format!("has format {} and was last opened by tenantd {}", FORMAT + 7, env!("CARGO_PKG_VERSION"));
-        assert!(told.contains(&expected), "{arguments:?}: {told}");
-        assert!(told.contains("or newer again, or restore a snapshot made before the upgrade"), "{arguments:?}: {told}");
+        assert!(error.contains(&expected), "{arguments:?}: {error}");
+        assert!(error.contains("or newer again, or restore a snapshot made before the upgrade"), "{arguments:?}: {error}");
     }
 }
 
 #[test]
-fn an_upgrade_is_looked_at_beside_a_running_server_too() {
+fn an_upgrade_is_checked_on_a_running_server() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(&directory.path().join("data"));
     let plan = server.json(&["upgrade", "check"]);

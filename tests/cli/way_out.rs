@@ -1,4 +1,5 @@
-//! When something of a tenant keeps the server from working: safe mode lets the operator in, and commands work while it is stopped.
+//! Recovery if the data of a tenant prevents the server from working: safe mode lets the operator in, and commands work without the
+//! server.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{Server, refused, tenantd, text};
 
-/// One request over HTTP/1.0: the status and the body.
+/// Sends a request over HTTP/1.0. Returns the status and the body.
 fn ask(address: &str, key: &str, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut connection = TcpStream::connect(address).unwrap();
     let length = body.len();
@@ -29,7 +30,7 @@ fn ask(address: &str, key: &str, method: &str, path: &str, body: &str) -> (u16, 
 
 impl Server {
     fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let (url, key) = (self.told["url"].as_str().unwrap(), self.told["api_key"].as_str().unwrap());
+        let (url, key) = (self.info["url"].as_str().unwrap(), self.info["api_key"].as_str().unwrap());
         let body = if body.is_null() { String::new() } else { body.to_string() };
         let (status, answer) = ask(url.trim_start_matches("http://"), key, method, path, &body);
         (status, serde_json::from_str(&answer).unwrap_or(Value::String(answer)))
@@ -88,11 +89,11 @@ fn now() -> String {
 }
 
 #[test]
-fn safe_mode_starts_nothing_of_tenants_and_says_so() {
+fn safe_mode_starts_no_tenant_work() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::start(directory.path());
     server.workflow_on_new_keys();
-    let key = server.told["api_key"].as_str().unwrap().to_owned();
+    let key = server.info["api_key"].as_str().unwrap().to_owned();
     assert_eq!(server.stop(), Some(0));
 
     let safe = SafeMode::start(directory.path());
@@ -111,7 +112,7 @@ fn safe_mode_starts_nothing_of_tenants_and_says_so() {
     assert!(!get("/api/psa/workflows/trigger?view=runs").1.contains("run_"));
     safe.stop();
 
-    // What happened meanwhile is not lost.
+    // Events in the meantime are not lost.
     let normal = now();
     let server = Server::start(directory.path());
     assert_eq!(server.get("/readyz"), json!({"status": "ready"}));
@@ -125,7 +126,7 @@ fn safe_mode_starts_nothing_of_tenants_and_says_so() {
 }
 
 #[test]
-fn tenants_keys_and_workflows_are_stopped_while_the_server_is() {
+fn tenants_keys_and_workflows_are_stopped_offline() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display().to_string();
     let offline = |arguments: &[&str]| {
@@ -163,7 +164,7 @@ fn tenants_keys_and_workflows_are_stopped_while_the_server_is() {
 }
 
 #[test]
-fn limits_are_set_for_one_tenant_also_while_the_server_is_stopped() {
+fn limits_of_one_tenant_are_set_offline() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().display().to_string();
     let server = Server::start(directory.path());

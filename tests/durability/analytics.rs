@@ -1,5 +1,4 @@
-//! The figures of a server that is killed again and again while it counts: they equal a count of the whole log, made by a client that reads it
-//! from the feed.
+//! The analytics of a server that is killed repeatedly equal the counts of a client that reads the whole log from the feed.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +27,7 @@ async fn call(server: &Server, method: &str, path: &str, body: Option<(&str, Str
     text.lines().next().and_then(|line| serde_json::from_str(line).ok())
 }
 
-/// Creates a ticket and resolves some of them.
+/// Creates a ticket, and resolves some.
 async fn work(server: &Server, organization: &str, number: u64) {
     let priority = ["critical", "high", "medium", "low"][usize::try_from(number % 4).unwrap()];
     let ticket = json!({"subject": format!("{number}"), "organization_id": organization, "priority": priority}).to_string();
@@ -40,7 +39,7 @@ async fn work(server: &Server, organization: &str, number: u64) {
     }
 }
 
-/// What the log says, event by event.
+/// Counts the events of the log.
 async fn recount(server: &Server) -> BTreeMap<(String, String), u64> {
     let (mut counts, mut after) = (BTreeMap::new(), 0);
     loop {
@@ -62,7 +61,7 @@ async fn recount(server: &Server) -> BTreeMap<(String, String), u64> {
 }
 
 #[tokio::test]
-async fn figures_of_a_server_that_is_killed_while_it_counts_equal_a_count_of_the_whole_log() {
+async fn analytics_survive_kills_without_errors() {
     let directory = tempfile::tempdir().unwrap();
     let mut random = Entropy::from_seed(SEED);
     let mut server = Server::start(demo(tenantd(), directory.path()));
@@ -76,7 +75,7 @@ async fn figures_of_a_server_that_is_killed_while_it_counts_equal_a_count_of_the
             number += 4;
             join_all((number..number + 4).map(|number| work(&server, &organization, number))).await;
         }
-        // Some of the last are cut off, and the reader of the log has taken up a part of what there is.
+        // The kill interrupts some of the last requests, and the log reader has processed part of the log.
         let ((), ()) = tokio::join!(work(&server, &organization, number + 4), async {
             drop(call(&server, "GET", FIGURES, None).await);
             kill_process(pid, Signal::KILL).unwrap();
@@ -90,22 +89,22 @@ async fn figures_of_a_server_that_is_killed_while_it_counts_equal_a_count_of_the
     assert!(happened > 100.0, "too little happened: {happened}");
     let report = loop {
         let first = call(&server, "GET", BY_PRIORITY, None).await.unwrap();
-        let told: f64 =
+        let reported: f64 =
             ["tickets_created", "tickets_resolved"].iter().map(|name| first["totals"][name]["value"].as_f64().unwrap()).sum();
-        // The reader never runs ahead of the log: once it has as many, it has all.
-        assert!(told <= happened, "more was counted than happened: {told} of {happened}");
-        if told >= happened {
+        // The reader never passes the end of the log: equal counts mean that it has read everything.
+        assert!(reported <= happened, "more was counted than happened: {reported} of {happened}");
+        if reported >= happened {
             break first;
         }
     };
-    let mut told = BTreeMap::new();
+    let mut reported = BTreeMap::new();
     for series in report["series"].as_array().unwrap() {
         let sum: f64 = series["points"].as_array().unwrap().iter().map(|point| point["v"].as_f64().unwrap()).sum();
         let key = (series["metric"].as_str().unwrap().to_owned(), series["group"].as_str().unwrap().to_owned());
-        told.insert(key, sum);
+        reported.insert(key, sum);
     }
     let expected: BTreeMap<(String, String), f64> = counts.into_iter().map(|(key, count)| (key, count as f64)).collect();
-    assert_eq!(told, expected);
+    assert_eq!(reported, expected);
     kill_process(server.pid(), Signal::KILL).unwrap();
     server.was_killed();
 }

@@ -1,6 +1,6 @@
-//! What clients were told about their API keys, and the comparison with what a server has of them.
+//! The expected state of API keys according to the responses of clients, and its comparison with a server.
 //!
-//! **Invariant:** a key is in doubt from the moment a request about it is sent until its answer has come whole.
+//! **Invariant:** a key is in doubt from the moment a request about it is sent until its complete response arrives.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -16,7 +16,7 @@ use crate::process::Server;
 pub const KEYS: &str = "/api/admin/api-keys";
 const PARALLEL: usize = 16;
 
-/// A whole answer.
+/// A complete response.
 pub struct Answer {
     pub status: StatusCode,
     pub replayed: bool,
@@ -29,7 +29,7 @@ impl Answer {
     }
 }
 
-/// Speaks to a server with one credential.
+/// A client of a server with one credential.
 #[derive(Clone)]
 pub struct Caller {
     pub client: Client,
@@ -42,7 +42,7 @@ impl Caller {
         Self { client: client.clone(), url: server.url.as_str().into(), credential: server.api_key.as_str().into() }
     }
 
-    /// Sends a request. An error says that no whole answer came.
+    /// Sends a request. An error means that no complete response arrived.
     pub async fn send(&self, method: Method, path: &str, idempotency: &str, body: Option<&Value>) -> reqwest::Result<Answer> {
         let mut request = self.client.request(method, format!("{}{path}", self.url)).bearer_auth(&self.credential);
         if !idempotency.is_empty() {
@@ -79,7 +79,7 @@ impl Caller {
     }
 }
 
-/// What is asked for a key.
+/// An operation on a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
     Create,
@@ -87,21 +87,21 @@ pub enum Act {
     Revoke,
 }
 
-/// A key as far as its client knows.
+/// The expected state of a key.
 #[derive(Clone, Debug)]
 pub struct Key {
     pub name: String,
-    /// What was done to it, as the feed tells it. Its length is the key's version.
+    /// The operations on the key in the order of the feed. Their number is the key's version.
     pub history: Vec<&'static str>,
     id: String,
     plaintext: String,
     /// The plaintext before the last rotation.
     former: Option<String>,
-    /// A request whose answer has not come.
+    /// A request without a response.
     pub doubt: Option<Act>,
-    /// Whether the server said of that request that it has not been carried out.
+    /// Whether the server reported that this request was not carried out.
     refused: bool,
-    /// Looked at closely in the next comparison.
+    /// Checked in detail in the next comparison.
     touched: bool,
 }
 
@@ -119,7 +119,7 @@ impl Key {
         self.history.last() == Some(&"api_key.revoked")
     }
 
-    /// Asks for the act, or again for the one that is in doubt, and notes what came of it.
+    /// Sends the operation, or repeats the one in doubt, and records the outcome.
     pub async fn ask(&mut self, caller: &Caller, act: Act) -> reqwest::Result<Answer> {
         (self.doubt, self.refused, self.touched) = (Some(act), false, true);
         let idempotency = format!("{}-{}", self.name, self.history.len());
@@ -162,7 +162,7 @@ impl Key {
         shown["id"] == self.id && shown["name"] == self.name && shown["version"] == self.history.len() && shown["status"] == status
     }
 
-    /// Asks again for what is in doubt. What `found` is there must be what the answer tells.
+    /// Repeats the request in doubt. The response must agree with the state that was `found`.
     async fn settle(&mut self, caller: &Caller, found: &[Value]) {
         let Some(act) = self.doubt else { return };
         let before = self.history.len();
@@ -176,7 +176,7 @@ impl Key {
         assert!(!took_effect || !self.refused, "{act:?} of {} was carried out although it was refused", self.name);
         let answer = self.ask(caller, act).await.unwrap();
         assert!(answer.status.is_success(), "{act:?} of {}, asked again: {}", self.name, answer.body);
-        // A revocation has no idempotency key: it is the same however often it is asked for.
+        // A revocation has no idempotency key: repeating it has the same result.
         assert!(answer.replayed == took_effect || act == Act::Revoke, "{act:?} of {} took effect: {took_effect}", self.name);
         assert!(!took_effect || found[0]["id"] == self.id, "{} has become another key", self.name);
     }
@@ -198,7 +198,7 @@ impl Key {
     }
 }
 
-/// An event, as far as it is compared.
+/// The compared fields of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Event {
     seq: u64,
@@ -207,18 +207,19 @@ struct Event {
     version: u64,
 }
 
-/// Everything that clients were told over the lives of a server.
+/// Everything that the clients of all lives of a server know.
 #[derive(Default)]
 pub struct Books {
     pub keys: Vec<Key>,
     feed: Vec<Event>,
-    /// Answers that came back as they were given first.
+    /// The number of replayed responses.
     pub replayed: u64,
     pub in_doubt: u64,
 }
 
 impl Books {
-    /// Compares the books with a server: settles what is in doubt first, and then everything must be as it was acknowledged.
+    /// Compares the expected state with a server: settles requests in doubt first, then everything must equal the acknowledged
+    /// state.
     pub async fn prove(&mut self, caller: &Caller) {
         let found = caller.keys().await;
         for key in self.keys.iter_mut().filter(|key| key.doubt.is_some()) {
@@ -239,7 +240,7 @@ impl Books {
         self.prove_feed(caller, &found).await;
     }
 
-    /// All of it once more, with every key and the feed from its beginning.
+    /// The same with every key and the whole feed.
     pub async fn prove_all(&mut self, caller: &Caller) {
         self.keys.iter_mut().for_each(|key| key.touched = true);
         self.prove(caller).await;
@@ -251,15 +252,15 @@ impl Books {
         self.feed.extend(read_feed(caller, self.feed.last().map_or(0, |event| event.seq)).await);
         let gaps: Vec<_> = self.feed.windows(2).filter(|pair| pair[1].seq != pair[0].seq + 1).collect();
         assert!(gaps.is_empty(), "the feed has gaps: {gaps:?}");
-        let mut told: HashMap<&str, Vec<(&str, u64)>> = HashMap::new();
+        let mut reported: HashMap<&str, Vec<(&str, u64)>> = HashMap::new();
         for event in self.feed.iter().filter(|event| event.kind.starts_with("api_key.")) {
-            told.entry(&event.resource).or_default().push((&event.kind, event.version));
+            reported.entry(&event.resource).or_default().push((&event.kind, event.version));
         }
         for key in &self.keys {
             let expected: Vec<(&str, u64)> = key.history.iter().copied().zip(1..).collect();
-            assert_eq!(told.remove(key.id.as_str()).unwrap_or_default(), expected, "the feed about {}", key.name);
+            assert_eq!(reported.remove(key.id.as_str()).unwrap_or_default(), expected, "the feed about {}", key.name);
         }
-        let others: Vec<&str> = told.into_keys().collect();
+        let others: Vec<&str> = reported.into_keys().collect();
         let known = |id: &str| found.values().flatten().any(|key| key["id"] == id);
         assert!(others.len() == 1 && known(others[0]), "events about keys that do not exist: {others:?}");
     }

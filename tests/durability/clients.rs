@@ -1,4 +1,4 @@
-//! Clients that make, rotate and revoke API keys all at once, each on keys of its own, until the server lets them down.
+//! Clients that create, rotate and revoke API keys concurrently, each its own keys, until the server fails.
 
 use futures_util::future::join_all;
 use reqwest::Client;
@@ -9,30 +9,30 @@ use crate::books::{Act, Caller, Key};
 
 const CLIENTS: u64 = 8;
 
-/// A step of one of the clients.
+/// A step of a client.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// It is about to send a request.
     Request,
-    /// It was told of success.
+    /// It received a success.
     Acknowledgement,
 }
 
-/// What one client leaves behind.
+/// The final state of a client.
 pub struct Left {
-    /// Its keys; the last request about one of them is in doubt.
+    /// Its keys. The last request about one of them is in doubt.
     pub keys: Vec<Key>,
-    /// The code of the problem that it was answered with, if it was answered.
+    /// The code of the last problem, if there was a response.
     pub code: Option<String>,
 }
 
 pub fn http_client() -> Client {
-    // Without a provider no client can be built, even for plain HTTP. A second installation is refused and does no harm.
+    // Without a provider no client can be built, even for plain HTTP. Installing a second one is refused, which is harmless.
     drop(rustls::crypto::ring::default_provider().install_default());
     Client::builder().no_proxy().build().unwrap()
 }
 
-/// Clients at work until each of them has been let down. The server's life is part of their keys' names.
+/// Runs clients until each has failed. The number of the server's life is part of their keys' names.
 pub async fn work(caller: &Caller, life: u64, random: &mut Entropy, step: &dyn Fn(Step)) -> Vec<Left> {
     let clients = (0..CLIENTS).map(|client| {
         let random = Entropy::from_seed(random.next_u64());

@@ -1,7 +1,7 @@
-//! Commands that change the files of an installation, ended by `kill -9` in the middle: `strace` kills them at one of their syncs, renames or
-//! removals. The command can be given again afterwards, and the installation is sound and has what it had.
+//! Commands that change the files of an installation, interrupted by `kill -9`: `strace` kills them at one of their syncs, renames
+//! or removals. Afterwards the command can be repeated, and the installation is sound and complete.
 //!
-//! Without `strace`, or where it may not trace, nothing is proven and the test says so.
+//! Without `strace`, or without the permission to trace, the test proves nothing and says so.
 
 use std::{
     os::unix::process::ExitStatusExt,
@@ -16,7 +16,7 @@ use crate::{
     process::{Server, bare, demo, journal::damage_last_commit, tenantd},
 };
 
-/// The system calls that kill, and at which of each: the first ones, and some of the later.
+/// The system calls that kill, and which of each: the first ones, and some later ones.
 const CALLS: [&str; 3] = ["fsync", "fdatasync", "rename,renameat,renameat2,unlink,unlinkat,ftruncate"];
 const MOMENTS: [u64; 6] = [1, 2, 3, 5, 8, 13];
 
@@ -28,7 +28,7 @@ fn on(directory: &Path, mut command: Command, arguments: &[&str]) -> Output {
     command.args(arguments).arg("--data-dir").arg(directory).output().unwrap()
 }
 
-/// Runs the command, which is killed at that call. Whether it was.
+/// Runs the command with a kill at this call. Returns whether it was killed.
 fn is_killed(directory: &Path, arguments: &[&str], calls: &str, moment: u64) -> bool {
     let mut command = bare(Command::new("strace"));
     command.args(["-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("trace={calls}"));
@@ -45,7 +45,7 @@ fn succeeds(directory: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The installation is sound, and has its tenant.
+/// Checks that the installation is sound and has its tenant.
 fn prove(directory: &Path) {
     assert!(succeeds(directory, &["check"]).contains("The store is sound."));
     assert!(succeeds(directory, &["tenant", "show", "kept", "--offline"]).contains("Kept"));
@@ -70,7 +70,7 @@ struct Origin {
 }
 
 impl Origin {
-    /// `killed` leaves it as a kill does.
+    /// With `killed`, the server is killed instead of stopped.
     fn new(killed: bool) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let data = directory.path().join("data");
@@ -96,7 +96,7 @@ impl Origin {
     }
 }
 
-/// Kills the command at each moment, each time on a directory of its own, which `prepare` fills. Then lets `finish` have it.
+/// Kills the command at each moment, in a new directory that `prepare` fills. `finish` then checks it.
 fn each_moment(arguments: &[&str], prepare: impl Fn(&Path), finish: impl Fn(&Path)) {
     let mut kills = 0;
     for calls in CALLS {
@@ -126,7 +126,7 @@ fn cannot_run() -> bool {
 }
 
 #[test]
-fn a_restore_that_is_killed_can_be_made_again() {
+fn a_killed_restore_can_be_repeated() {
     if cannot_run() {
         return;
     }
@@ -137,7 +137,7 @@ fn a_restore_that_is_killed_can_be_made_again() {
         &restore,
         |_| {},
         |data| {
-            // It may have been through with everything but its last words.
+            // It may have completed everything except its output.
             if !data.join("installation.id").exists() || data.join("initializing").exists() {
                 succeeds(data, &restore);
             }
@@ -146,7 +146,7 @@ fn a_restore_that_is_killed_can_be_made_again() {
 }
 
 #[test]
-fn a_compaction_or_a_change_of_the_key_that_is_killed_leaves_a_sound_store() {
+fn killed_compactions_and_rotations_leave_a_sound_store() {
     if cannot_run() {
         return;
     }
@@ -157,7 +157,7 @@ fn a_compaction_or_a_change_of_the_key_that_is_killed_leaves_a_sound_store() {
 }
 
 #[test]
-fn a_repair_that_is_killed_can_be_made_again() {
+fn a_killed_repair_can_be_repeated() {
     if cannot_run() {
         return;
     }
@@ -169,8 +169,8 @@ fn a_repair_that_is_killed_can_be_made_again() {
         |data| copy(&origin.data(), data),
         |data| {
             succeeds(data, &repair);
-            let told: Value = serde_json::from_str(&succeeds(data, &["repair", "--json"])).unwrap();
-            assert_eq!(told["damaged"], false);
+            let report: Value = serde_json::from_str(&succeeds(data, &["repair", "--json"])).unwrap();
+            assert_eq!(report["damaged"], false);
             let kept = std::fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
             assert!(kept.filter(|path| path.join("tenantd.journal").exists()).count() >= 1, "the damaged files are gone");
         },
@@ -178,13 +178,13 @@ fn a_repair_that_is_killed_can_be_made_again() {
 }
 
 #[test]
-fn a_server_that_is_killed_while_it_writes_a_snapshot_leaves_a_good_one_or_none() {
+fn a_killed_snapshot_is_complete_or_absent() {
     if cannot_run() {
         return;
     }
     let origin = Origin::new(false);
     let mut kills = 0;
-    // Snapshots are what a server brings to the disk with `fsync`, and gives its name at last.
+    // A server writes snapshots with `fsync` and renames them at the end.
     for (calls, moment) in [("fsync", 1), ("fsync", 2), ("fsync", 3), ("rename", 1), ("rename", 2)] {
         let data = origin.path_of(&format!("{calls}-{moment}"));
         let data = Path::new(&data);
@@ -193,7 +193,7 @@ fn a_server_that_is_killed_while_it_writes_a_snapshot_leaves_a_good_one_or_none(
         traced.args(["-f", "-qq", "-o", "/dev/null", "-e"]).arg(format!("trace={calls}")).arg("-e");
         traced.arg(format!("inject={calls}:signal=KILL:when={moment}")).arg(env!("CARGO_BIN_EXE_tenantd"));
         let Ok(server) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Server::start(demo(traced, data)))) else {
-            // It was killed before it served.
+            // It was killed before it was ready.
             prove(data);
             continue;
         };
@@ -214,7 +214,7 @@ fn a_server_that_is_killed_while_it_writes_a_snapshot_leaves_a_good_one_or_none(
 }
 
 #[test]
-fn an_upgrade_that_is_killed_goes_on_at_the_next_start() {
+fn a_killed_upgrade_continues_at_the_next_start() {
     if cannot_run() {
         return;
     }
@@ -229,7 +229,7 @@ fn an_upgrade_that_is_killed_goes_on_at_the_next_start() {
         for moment in moments {
             let data = directory.path().join(format!("{calls}-{moment}"));
             succeeds(&data, &["restore", &snapshot, "--installation-key", &key]);
-            // A command that opens the installation upgrades it.
+            // Every command that opens the installation upgrades it.
             kills += u64::from(is_killed(&data, &["tenant", "list", "--offline"], calls, moment));
             prove(&data);
             let checked: Value = serde_json::from_str(&succeeds(&data, &["upgrade", "check", "--json"])).unwrap();

@@ -1,4 +1,4 @@
-//! A loss of power at any operation of a compaction: the store opens afterwards, and holds what was acknowledged before.
+//! A power loss at any operation of a compaction: the store opens afterwards and contains everything that was acknowledged.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -12,13 +12,13 @@ use crate::{
 };
 
 const SETUP: Setup =
-    Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 8, journal_id: [7; 16], flushing: Flushing::InTurn };
+    Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 8, journal_id: [7; 16], flushing: Flushing::Inline };
 const WAVES: u64 = 60;
-/// Long enough that every change of an account frees pages.
+/// Large enough that every change of an account frees pages.
 const NOTE_LENGTH: u64 = 150_000;
 const CRASHES: u64 = 150;
 
-/// Compacts as the command does: the file of the store alone, which nobody else has open.
+/// Compacts like the command: only the store file, opened by nobody else.
 fn compact(disk: &Disk) -> Result<(), String> {
     let mut database = redb::Database::builder()
         .set_cache_size(SETUP.cache_bytes)
@@ -34,7 +34,7 @@ fn prove(runtime: &tokio::runtime::Runtime, image: Image, history: &History, whe
 }
 
 #[test]
-fn a_compaction_that_loses_its_power_at_any_operation_loses_nothing_else() {
+fn a_power_loss_during_compaction_loses_nothing() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let (disk, mut history) = (Disk::new(Image::default()), History::default());
     let mut random = Entropy::from_seed(1);
@@ -63,7 +63,7 @@ fn a_compaction_that_loses_its_power_at_any_operation_loses_nothing_else() {
     for at in (1..=operations).step_by(usize::try_from(operations / CRASHES).unwrap().max(1)) {
         let disk = Disk::new(closed.clone());
         disk.plan(Fault::Dies { at });
-        // Whoever is dead may also panic on the way out.
+        // A dead process may also panic on its way out.
         let outcome = catch_unwind(AssertUnwindSafe(|| compact(&disk)));
         assert!(disk.struck().is_some(), "operation {at} never came");
         crashes += u64::from(!matches!(outcome, Ok(Ok(()))));

@@ -1,9 +1,9 @@
-//! Thousands of crashes below the store, each proven afterwards: what was acknowledged is there, what was refused is not, and
-//! what is unknown is there as a whole or not at all.
+//! Thousands of crashes below the store, each with a proof afterwards: acknowledged writes exist, refused ones do not, and writes
+//! of unknown outcome exist completely or not at all.
 //!
-//! A failure names its seed; `TENANTD_CRASH_SEED=<seed>` runs that one alone. It is no test of the machine: a real process on a
-//! real disk is a matter for other tests. **Invariant:** the same seed gives the same run, as long as the writer flushes by itself. As in a
-//! server, another thread does it in half of the runs; then the seed gives the same writes and faults, and the order is the machine's.
+//! A failure names its seed; `TENANTD_CRASH_SEED=<seed>` runs only that one. This does not test the machine: other tests use a real
+//! process on a real disk. **Invariant:** the same seed gives the same run if the writer flushes itself. In half of the runs
+//! another thread flushes, as in a server. Then the seed determines the writes and faults, but not their order.
 
 use std::{
     collections::BTreeMap,
@@ -26,12 +26,12 @@ use crate::{
     session::{History, Session, Setup, WAVE_AT_MOST},
 };
 
-/// How many seeds are run in each mode; `TENANTD_CRASH_SEEDS=<number>` runs others.
+/// The number of seeds in each mode; `TENANTD_CRASH_SEEDS=<number>` overrides it.
 const SEEDS: u64 = 1_400;
 const SEED_VARIABLE: &str = "TENANTD_CRASH_SEED";
 const SEEDS_VARIABLE: &str = "TENANTD_CRASH_SEEDS";
 
-/// When a life of the process ended.
+/// The moment at which a life of the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
     Opening,
@@ -41,16 +41,16 @@ enum Moment {
     Closed,
 }
 
-/// What the next life starts from.
+/// The state that the next life starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Aftermath {
-    /// What of the unsynced writes came through the loss of power.
+    /// The unsynced writes that survived the power loss.
     Reboot,
-    /// What the machine still has in its cache.
+    /// The cache of the machine.
     Restart,
 }
 
-/// What is to happen in one life.
+/// The plan of one life.
 #[derive(Clone, Copy)]
 struct Plan {
     fault: Fault,
@@ -59,18 +59,18 @@ struct Plan {
     aftermath: Aftermath,
 }
 
-/// What ends a life that the fault did not end.
+/// The end of a life without a fault.
 #[derive(Clone, Copy)]
 enum End {
-    /// It dies between two operations.
+    /// A crash between two operations.
     Idle,
-    /// It dies at that operation of closing the store.
+    /// A crash at this operation of closing the store.
     Closing(u64),
-    /// It closes the store.
+    /// The store is closed.
     Closed,
 }
 
-/// What happened over many runs.
+/// The totals of many runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Tally {
     endings: BTreeMap<(Aftermath, Moment), u64>,
@@ -85,7 +85,7 @@ struct Tally {
 }
 
 impl Tally {
-    /// Losses of power that caught a process at work.
+    /// Power losses of a running process.
     fn crashes(&self) -> u64 {
         let crash = |(aftermath, moment)| aftermath == Aftermath::Reboot && moment != Moment::Closed;
         self.endings.iter().filter(|(ending, _)| crash(**ending)).map(|(_, count)| count).sum()
@@ -106,7 +106,7 @@ impl Tally {
     }
 }
 
-/// The lives of one store, each on what the one before left on the disk.
+/// The lives of one store, each on the disk that the previous one left.
 struct Run<'a> {
     runtime: &'a Runtime,
     disk: Disk,
@@ -123,7 +123,7 @@ impl<'a> Run<'a> {
         let mut random = Entropy::from_seed(seed);
         // Without a cache, pages of a transaction reach the disk long before its commit.
         let cache_bytes = choose(&mut random, &[0, 64 << 10, 1 << 20]);
-        // From a journal that no batch fits in, over one that is full after every few, to one that never is.
+        // From a journal that is too small for any batch to one that is never full.
         let journal_bytes = choose(&mut random, &[0, 12 << 10, 28 << 10, 100 << 10, 4 << 20]);
         let batch_size = choose(&mut random, &[1, 2, 4, WAVE_AT_MOST]);
         let note_length = choose(&mut random, &NOTE_LENGTHS);
@@ -167,11 +167,11 @@ impl<'a> Run<'a> {
 
     fn work(&mut self, session: Session<'_>, plan: Plan) -> Result<Moment, String> {
         match session.prove(&mut self.history) {
-            // Without a cache even a read moves pages to the disk. What cannot be read is proven in the next life.
+            // Without a cache even a read writes pages to the disk. Unreadable content is checked in the next life.
             Err(_) if self.disk.struck().is_some() => return Ok(Moment::Opening),
             proven => proven?,
         }
-        // Drawn in advance: the store may say that it failed a moment after it answered, and the seed must not feel that.
+        // Drawn in advance: the store may report a failure a moment after a response, and this must not affect the seed.
         let waves: Vec<Vec<Write>> = (0..plan.waves).map(|_| self.wave()).collect();
         for wave in waves {
             session.write(&wave, &mut self.history)?;
@@ -194,12 +194,12 @@ impl<'a> Run<'a> {
         Ok(if self.disk.struck().is_some() { Moment::Closing } else { Moment::Closed })
     }
 
-    /// Proves what the last life left, that it can be worked with, and that it can be closed and opened again.
+    /// Proves the state after the last life, and that the store can be written, closed and opened again.
     fn finish(mut self) -> Result<Tally, String> {
         for waves in [1, 0] {
             self.live(Plan { fault: Fault::Never, waves, end: End::Closed, aftermath: Aftermath::Reboot })?;
         }
-        // The engine's own view: every page under its checksum, and no page in use that it believes to be free.
+        // The engine's own check: every page matches its checksum, and no used page is considered free.
         let database = redb::Database::builder().create_with_backend(Disk::new(self.disk.durable()));
         let intact = database.map_err(redb::Error::from).and_then(|mut database| Ok(database.check_integrity()?));
         if !matches!(intact, Ok(true)) {
@@ -211,7 +211,7 @@ impl<'a> Run<'a> {
         Ok(self.tally)
     }
 
-    /// A workload that is cut off, then faults that often hit the recovery from the one before.
+    /// An interrupted workload, then faults that often hit the recovery of the previous one.
     fn crash_thrice(mut self) -> Result<Tally, String> {
         for life in 0..3 {
             let reach = if life == 0 { 200 } else { choose(&mut self.random, &[6, 25, 120]) };
@@ -236,23 +236,23 @@ fn runtime() -> Runtime {
     tokio::runtime::Builder::new_current_thread().build().unwrap()
 }
 
-/// The image of a store that was set up and closed. A crash before that is the business of the installation, which starts over.
+/// The image of a store that was set up and closed. An earlier crash repeats the initialization.
 fn origin() -> Image {
     let (runtime, disk) = (runtime(), Disk::new(Image::default()));
     let setup =
-        Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 1, journal_id: [7; 16], flushing: Flushing::InTurn };
+        Setup { cache_bytes: 1 << 20, journal_bytes: 64 << 10, batch_size: 1, journal_id: [7; 16], flushing: Flushing::Inline };
     let session = Session::open(&runtime, &disk, setup).unwrap();
     session.set_up().unwrap();
     drop(session);
     disk.durable()
 }
 
-/// The one seed that is to be run again.
+/// The single seed to repeat.
 fn replayed() -> Option<u64> {
     std::env::var(SEED_VARIABLE).ok().map(|seed| seed.parse().unwrap())
 }
 
-/// Runs the seeds on all cores, and stops at the first failure.
+/// Runs the seeds on all cores and stops at the first failure.
 fn run_seeds(seeds: Range<u64>, run: impl Fn(&Runtime, u64) -> Result<Tally, String> + Sync) -> Tally {
     let seeds = replayed().map_or(seeds, |seed| seed..seed + 1);
     let (next, total, failure) = (AtomicU64::new(seeds.start), Mutex::new(Tally::default()), Mutex::new(None::<String>));
@@ -289,9 +289,9 @@ fn crash_thousands_of_times(flushing: Flushing) {
     if replayed().is_some() {
         return;
     }
-    // Each of three lives is cut off, and two of three ends are losses of power.
+    // Each of three lives is interrupted, and two of three interruptions are power losses.
     assert!(tally.crashes() * 10 >= seeds * 18, "only {} losses of power were simulated", tally.crashes());
-    // A change of the engine could move its operations out of the faults' reach, and this test would prove nothing.
+    // A change of the engine could move its operations out of reach of the faults, and this test would prove nothing.
     for aftermath in [Aftermath::Reboot, Aftermath::Restart] {
         for moment in [Moment::Opening, Moment::Writing, Moment::Idle, Moment::Closing] {
             let count = tally.endings.get(&(aftermath, moment)).copied().unwrap_or_default();
@@ -304,22 +304,22 @@ fn crash_thousands_of_times(flushing: Flushing) {
 }
 
 #[test]
-fn thousands_of_crashes_lose_nothing_that_was_acknowledged() {
-    crash_thousands_of_times(Flushing::InTurn);
+fn crashes_lose_no_acknowledged_commit() {
+    crash_thousands_of_times(Flushing::Inline);
 }
 
 #[test]
-fn thousands_of_crashes_beside_a_flush_lose_nothing_that_was_acknowledged() {
-    crash_thousands_of_times(Flushing::Beside);
+fn crashes_during_a_flush_lose_no_acknowledged_commit() {
+    crash_thousands_of_times(Flushing::Background);
 }
 
 #[test]
-fn a_crash_at_any_operation_of_a_workload_is_survived() {
+fn a_crash_at_any_operation_is_survived() {
     let origin = origin();
     let tally = run_seeds(0..8, |runtime, seed| {
         let mut total = Tally::default();
         for at in 1.. {
-            let mut run = Run::new(runtime, &origin, seed, Flushing::InTurn);
+            let mut run = Run::new(runtime, &origin, seed, Flushing::Inline);
             let plan = Plan { fault: Fault::Dies { at }, waves: 3, end: End::Closed, aftermath: Aftermath::Reboot };
             let moment = run.live(plan)?;
             total.add(&run.finish().map_err(|problem| format!("after a crash at operation {at}: {problem}"))?);
@@ -333,11 +333,11 @@ fn a_crash_at_any_operation_of_a_workload_is_survived() {
 }
 
 #[test]
-fn a_seed_gives_the_same_run_each_time() {
+fn a_seed_reproduces_its_run() {
     let (origin, runtime) = (origin(), runtime());
     for seed in 0..10 {
         let lives = || {
-            let mut run = Run::new(&runtime, &origin, seed, Flushing::InTurn);
+            let mut run = Run::new(&runtime, &origin, seed, Flushing::Inline);
             let moments = [60, 10].map(|at| {
                 let plan = Plan { fault: Fault::Dies { at }, waves: 5, end: End::Idle, aftermath: Aftermath::Reboot };
                 run.live(plan).unwrap()
@@ -349,10 +349,10 @@ fn a_seed_gives_the_same_run_each_time() {
 }
 
 #[test]
-fn a_disk_that_lies_about_its_syncs_is_found_out() {
+fn a_disk_that_ignores_syncs_is_detected() {
     let (origin, runtime) = (origin(), runtime());
     for seed in 0..20 {
-        let mut run = Run::new(&runtime, &origin, seed, Flushing::InTurn);
+        let mut run = Run::new(&runtime, &origin, seed, Flushing::Inline);
         let plan = Plan { fault: Fault::Lies, waves: 4, end: End::Idle, aftermath: Aftermath::Restart };
         assert_eq!(run.live(plan), Ok(Moment::Idle));
         assert!(run.history.acknowledged() > 0, "seed {seed} wrote nothing");

@@ -1,5 +1,5 @@
-//! Damage to the files of a store whose process was killed: a flipped bit, a block of zeros, an older block, a file that was cut or
-//! replaced by an older copy. Each store then opens with everything that was acknowledged, or says what is wrong. None loses in silence.
+//! Damage to the files of a killed store: a flipped bit, a block of zeros, an older block, a truncated file, or an older copy. Each
+//! store then opens with everything that was acknowledged, or reports the damage. No loss is silent.
 
 use std::{
     collections::BTreeMap,
@@ -19,25 +19,25 @@ use crate::{
 
 const BLOCK: usize = 4096;
 const SETUP: Setup =
-    Setup { cache_bytes: 1 << 20, journal_bytes: 200 << 10, batch_size: 1, journal_id: [7; 16], flushing: Flushing::InTurn };
+    Setup { cache_bytes: 1 << 20, journal_bytes: 200 << 10, batch_size: 1, journal_id: [7; 16], flushing: Flushing::Inline };
 const NAMES: [&str; 3] = ["tenantd.redb", "tenantd.journal", "tenantd.witness"];
-/// Some of them fill a half of the journal, so that all of the files change.
+/// Some fill half of the journal, so that all files change.
 const WAVES: u64 = 70;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Outcome {
     Opened,
     Refused,
-    /// It opened, and what is wrong is found by a look at every page and record.
+    /// It opened, and a check of every page and record finds the damage.
     FoundByCheck,
     Silent,
 }
 
-/// A store that was killed, what its files were before, and what its clients were told.
+/// A killed store, earlier contents of its files, and the responses of its clients.
 struct Killed {
     runtime: Runtime,
     image: Image,
-    /// Of all times, the oldest first.
+    /// Earlier contents, the oldest first.
     older: Vec<Image>,
     history: History,
 }
@@ -68,7 +68,7 @@ impl Killed {
         let disk = Disk::new(image);
         let opened = catch_unwind(AssertUnwindSafe(|| Session::open(&self.runtime, &disk, Setup { journal_id: [9; 16], ..SETUP })));
         let Ok(Ok(session)) = opened else { return Outcome::Refused };
-        // It panics on a page that is no page, which a server tells and survives.
+        // The engine panics on an invalid page, which a server reports and survives.
         let proven = catch_unwind(AssertUnwindSafe(|| session.prove(&mut self.history.clone())));
         let is_told = match &proven {
             Ok(Ok(())) => return Outcome::Opened,
@@ -84,14 +84,14 @@ impl Killed {
         if is_told || !matches!(walked, Ok(Ok(true))) { Outcome::FoundByCheck } else { Outcome::Silent }
     }
 
-    /// Applies each damage to one file, and counts what comes of it.
+    /// Applies each damage to one file, and counts the outcomes.
     fn try_all(&self, what: &str, file: usize, damages: impl Iterator<Item = Vec<u8>>) -> BTreeMap<Outcome, u64> {
         let mut outcomes = BTreeMap::new();
         for (number, damaged) in damages.enumerate() {
             let mut image = self.image.clone();
             image[file] = damaged;
             let outcome = self.outcome(image);
-            assert!(outcome != Outcome::Silent, "{} {what}, case {number}: something is lost, and nobody is told", NAMES[file]);
+            assert!(outcome != Outcome::Silent, "{} {what}, case {number}: data is lost silently", NAMES[file]);
             *outcomes.entry(outcome).or_default() += 1;
         }
         println!("{} {what}: {outcomes:?}", NAMES[file]);
@@ -111,7 +111,7 @@ impl Killed {
         })
     }
 
-    /// Every block, replaced by each other content that it had before.
+    /// Every block, replaced by each of its earlier contents.
     fn with_older_blocks(&self, file: usize) -> impl Iterator<Item = Vec<u8>> {
         self.blocks(file).flat_map(move |start| {
             let current = &self.image[file];
@@ -147,7 +147,7 @@ impl Killed {
 }
 
 #[test]
-fn damage_to_the_journal_or_the_witness_is_told_or_does_no_harm() {
+fn damage_to_the_journal_is_reported_or_harmless() {
     let killed = killed();
     assert_eq!(killed.outcome(killed.image.clone()), Outcome::Opened);
     for file in [JOURNAL, WITNESS] {
@@ -169,7 +169,7 @@ fn damage_to_the_journal_or_the_witness_is_told_or_does_no_harm() {
 }
 
 #[test]
-fn damage_to_the_file_is_told_or_does_no_harm() {
+fn damage_to_the_file_is_reported_or_harmless() {
     let killed = killed();
     killed.try_all("with a block of zeros", STORE, killed.zeroed(STORE));
     killed.try_all("with an older block", STORE, killed.with_older_blocks(STORE));

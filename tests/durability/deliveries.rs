@@ -1,5 +1,5 @@
-//! The real binary killed again and again under load, while a receiver of its webhooks lives on: every ticket that was acknowledged is
-//! received, nothing is that did not commit, and what comes twice comes under the same id with the same bytes.
+//! The real binary, killed repeatedly under load while a webhook receiver keeps running: every acknowledged ticket is received, no
+//! uncommitted one is, and a duplicate has the same id and bytes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -35,12 +35,12 @@ const CLIENTS: u64 = 8;
 /// The latest moment of a kill, in acknowledged tickets of one life.
 const LATEST: u64 = 60;
 const SEED: u64 = 20_260_214;
-/// One event in so many is refused the first time that it comes.
+/// One of this many events is refused the first time.
 const REFUSED: u64 = 16;
 const TICKETS: &str = "/api/psa/tickets";
 const WEBHOOKS: &str = "/api/admin/webhooks";
 
-/// What came for one `webhook-id`.
+/// The deliveries of one `webhook-id`.
 struct Heard {
     body: String,
     times: u64,
@@ -50,7 +50,7 @@ struct Heard {
 #[derive(Default)]
 struct Receiver {
     heard: Mutex<BTreeMap<String, Heard>>,
-    /// Deliveries that should not be as they are.
+    /// Incorrect deliveries.
     faults: Mutex<Vec<String>>,
     news: Notify,
 }
@@ -72,7 +72,7 @@ impl Receiver {
         self.heard.lock().unwrap().keys().cloned().collect()
     }
 
-    /// Notes a delivery. The status to answer with.
+    /// Records a delivery and returns the status of the response.
     fn hear(&self, id: &str, body: &str) -> &'static str {
         let event: Value = serde_json::from_str(body).unwrap_or_default();
         let mut heard = self.heard.lock().unwrap();
@@ -89,7 +89,7 @@ fn is_refused(event: &Value) -> bool {
     event["seq"].as_u64().is_some_and(|seq| seq % REFUSED == 0)
 }
 
-/// Answers until the other side is gone, which a kill can bring about at any byte.
+/// Responds until the connection ends, which a kill can cause at any byte.
 async fn serve(mut stream: TcpStream, receiver: Arc<Receiver>) {
     let mut bytes = Vec::new();
     while stream.read_buf(&mut bytes).await.is_ok_and(|length| length > 0) {
@@ -112,19 +112,19 @@ fn start(directory: &Path) -> Server {
     Server::start(demo(tenantd(), directory))
 }
 
-/// One life of the server: clients open tickets until it is killed. The ids that they were told.
+/// One life of the server: clients create tickets until it is killed. Returns the acknowledged ids.
 async fn live(caller: &Caller, server: &Server, organization: &str, life: u64, at: u64) -> Vec<String> {
     let (pid, acknowledged) = (server.pid(), AtomicU64::new(0));
     let clients = (0..CLIENTS).map(|client| {
         let acknowledged = &acknowledged;
         async move {
-            let mut told = Vec::new();
+            let mut created = Vec::new();
             loop {
-                let subject = format!("life {life}, client {client}, ticket {}", told.len());
+                let subject = format!("life {life}, client {client}, ticket {}", created.len());
                 let body = json!({"subject": subject, "organization_id": organization});
-                let Ok(answer) = caller.send(Method::POST, TICKETS, "", Some(&body)).await else { return told };
+                let Ok(answer) = caller.send(Method::POST, TICKETS, "", Some(&body)).await else { return created };
                 assert!(answer.status.is_success(), "{}", answer.body);
-                told.push(answer.body["id"].as_str().unwrap().to_owned());
+                created.push(answer.body["id"].as_str().unwrap().to_owned());
                 if acknowledged.fetch_add(1, Ordering::SeqCst) + 1 == at {
                     kill_process(pid, Signal::KILL).unwrap();
                 }
@@ -134,7 +134,7 @@ async fn live(caller: &Caller, server: &Server, organization: &str, life: u64, a
     join_all(clients).await.concat()
 }
 
-/// The tickets that were opened, by the ids of their events, as the log has them.
+/// The created tickets in the log, by the ids of their events.
 async fn logged(caller: &Caller) -> BTreeMap<String, String> {
     let (mut events, mut after) = (BTreeMap::new(), 0);
     loop {
@@ -149,7 +149,7 @@ async fn logged(caller: &Caller) -> BTreeMap<String, String> {
     }
 }
 
-/// An organization to open tickets for.
+/// Creates an organization for tickets.
 async fn organization(caller: &Caller, directory: &Path) -> String {
     let file = directory.join("organizations.ndjson");
     std::fs::write(&file, "{\"external_id\":\"acme\",\"name\":\"Acme\"}\n").unwrap();
@@ -162,7 +162,7 @@ async fn organization(caller: &Caller, directory: &Path) -> String {
 
 #[tokio::test]
 #[allow(clippy::disallowed_methods, reason = "an attempt must last for a while")]
-async fn what_a_stop_cuts_off_is_sent_again_with_the_same_id() {
+async fn interrupted_deliveries_are_resent_with_the_same_id() {
     let directory = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let mut command = demo(tenantd(), directory.path());
@@ -174,7 +174,7 @@ async fn what_a_stop_cuts_off_is_sent_again_with_the_same_id() {
     let endpoint = caller.send(Method::POST, WEBHOOKS, "", Some(&body)).await.unwrap().body;
     let other = json!({"name": "Other", "url": "https://192.0.43.8/", "events": ["ticket.created"]});
     caller.send(Method::POST, WEBHOOKS, "", Some(&other)).await.unwrap();
-    // Takes a request and says nothing.
+    // Reads a request and does not respond.
     let take = async || {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut bytes = Vec::new();
@@ -186,7 +186,7 @@ async fn what_a_stop_cuts_off_is_sent_again_with_the_same_id() {
         (stream, id, text.split_once("\r\n\r\n").unwrap().1.to_owned())
     };
     let (first, id, body) = take().await;
-    // An attempt is noted when it takes its time.
+    // An attempt is stored only if it takes a while.
     let (path, taken) = (format!("{WEBHOOKS}/{}/deliveries", endpoint["id"].as_str().unwrap()), Instant::now());
     while taken.elapsed() < Duration::from_secs(1) {
         assert_eq!(caller.get(&path).await["data"], json!([]), "nothing came of it yet");
@@ -208,7 +208,7 @@ async fn what_a_stop_cuts_off_is_sent_again_with_the_same_id() {
 
 #[tokio::test]
 #[allow(clippy::disallowed_methods, reason = "the report says how long it took")]
-async fn every_acknowledged_ticket_is_received_however_often_the_server_is_killed() {
+async fn kills_lose_no_delivery_of_an_acknowledged_ticket() {
     let (directory, client, started) = (tempfile::tempdir().unwrap(), http_client(), Instant::now());
     let (mut random, (receiver, address)) = (Entropy::from_seed(SEED), Receiver::start().await);
     let mut server = start(directory.path());
@@ -239,7 +239,7 @@ async fn every_acknowledged_ticket_is_received_however_often_the_server_is_kille
     let waited = tokio::time::timeout(Duration::from_mins(1), all).await;
     let missing = committed.difference(&receiver.ids()).count();
     waited.unwrap_or_else(|_| panic!("{missing} of {} events were not received", committed.len()));
-    // What was refused once comes again, and then nothing is left to do.
+    // Refused deliveries are retried, and then nothing is left to send.
     let path = format!("{WEBHOOKS}/{}", endpoint["id"].as_str().unwrap());
     let settled = async { while caller.get(&path).await["health"]["pending"] != 0 {} };
     tokio::time::timeout(Duration::from_mins(1), settled).await.expect("deliveries wait for ever");

@@ -1,8 +1,8 @@
-//! A disk in memory that dies, fails or lies on demand, under the database's own storage interface.
+//! A disk in memory that dies, fails or lies on demand, below the storage interface of the database.
 //!
-//! It is not a file system: there are three files and no metadata but their lengths. **Invariant:** what a successful sync covered
-//! survives everything; of what came later, each sector of each write survives a loss of power or not by itself, so a
-//! sector can hold any version that was written to it since the sync. Order needs no model of its own for that reason.
+//! It is not a file system: there are three files without metadata except their lengths. **Invariant:** data of a successful sync
+//! survives everything. Each sector of each later write survives a power loss or not, independently of the others: a sector can
+//! have any version that was written since the sync. Therefore the order of writes needs no model of its own.
 
 use std::{
     io,
@@ -13,27 +13,27 @@ use redb::StorageBackend;
 
 use tenantd_base::entropy::Entropy;
 
-/// What a disk writes in one piece.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
-/// What goes wrong, and at which operation since the start of the process. Writes, changes of the length and syncs count as
-/// operations, from one.
+/// A fault, and its operation counted from the start of the process. Writes, length changes and syncs count as operations, starting
+/// at one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Never,
-    /// That operation and all after it fail: whoever asked for them is dead.
+    /// This operation and all later ones fail: the process is dead.
     Dies {
         at: u64,
     },
-    /// That operation fails with an I/O error, and the next would not.
+    /// This operation fails with an I/O error, later ones succeed.
     FailsOnce {
         at: u64,
     },
-    /// The first sync from that operation on fails with an I/O error, and the next would not.
+    /// The first sync from this operation on fails with an I/O error, later ones succeed.
     SyncFailsOnce {
         from: u64,
     },
-    /// Syncs succeed and make nothing durable.
+    /// Syncs succeed without making anything durable.
     Lies,
 }
 
@@ -43,10 +43,10 @@ enum Change {
     Length(usize),
 }
 
-/// What each of the files holds.
+/// The content of each file.
 pub type Image = [Vec<u8>; 3];
 
-/// A handle to one of the files; clones are the same disk.
+/// A handle to one of the files. Clones share the disk.
 #[derive(Clone)]
 pub struct Disk {
     state: Arc<Mutex<State>>,
@@ -65,11 +65,11 @@ struct State {
 
 #[derive(Default)]
 struct File {
-    /// What is on the platter for certain.
+    /// The durable content.
     durable: Vec<u8>,
-    /// What the running machine reads: the content of its cache.
+    /// The content that the running machine reads from its cache.
     current: Vec<u8>,
-    /// What the next sync will make durable.
+    /// The changes that the next sync makes durable.
     unsynced: Vec<Change>,
     /// A sync of this file has failed since the process started.
     sync_failed: bool,
@@ -81,7 +81,7 @@ impl File {
     }
 }
 
-/// What happened since the process started.
+/// The counters since the process started.
 #[derive(Default)]
 struct Watch {
     fault: Option<Fault>,
@@ -114,17 +114,17 @@ impl Disk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Plans a fault, in place of an earlier one that has not struck.
+    /// Plans a fault and replaces an earlier one that has not occurred.
     pub fn plan(&self, fault: Fault) {
         self.lock().watch.fault = Some(fault);
     }
 
-    /// Answers nothing any more, from now on.
+    /// Fails every operation from now on.
     pub fn die(&self) {
         self.lock().watch.dead = true;
     }
 
-    /// The fault that has struck.
+    /// The fault that occurred.
     pub fn struck(&self) -> Option<Fault> {
         self.lock().watch.struck
     }
@@ -133,28 +133,28 @@ impl Disk {
         self.lock().watch.operations
     }
 
-    /// How often the file grew or shrank.
+    /// The number of length changes.
     pub fn resizes(&self) -> u64 {
         self.lock().watch.resizes
     }
 
-    /// How often a file was used after a sync of it had failed. The kernel may have thrown away what it could not write, so a
-    /// second sync that succeeds proves nothing about the first.
+    /// The number of operations on a file after a failed sync. The kernel may have dropped the unwritten data, so a later
+    /// successful sync proves nothing about it.
     pub fn operations_after_a_failed_sync(&self) -> u64 {
         self.lock().watch.after_failed_sync
     }
 
-    /// What is on the platter for certain.
+    /// The durable content.
     pub fn durable(&self) -> Image {
         self.lock().files.each_ref().map(|file| file.durable.clone())
     }
 
-    /// What the machine has in its cache: what the end of the process alone leaves.
+    /// The cached content, which survives the end of the process.
     pub fn cached(&self) -> Image {
         self.lock().files.each_ref().map(|file| file.current.clone())
     }
 
-    /// What a loss of power could leave.
+    /// A possible content after a power loss.
     pub fn survivor(&self, random: &mut Entropy) -> Image {
         self.lock().files.each_ref().map(|file| {
             let mut image = file.durable.clone();
@@ -163,25 +163,25 @@ impl Disk {
         })
     }
 
-    /// The machine lost its power and has it again.
+    /// The machine lost power and started again.
     pub fn reboot(&self, random: &mut Entropy) {
         let image = self.survivor(random);
         *self.lock() = State { files: image.map(File::new), ..State::default() };
     }
 
-    /// Whether the kernel may have forgotten something that was written.
+    /// Whether the kernel may have dropped written data.
     pub fn has_failed_to_sync(&self) -> bool {
         self.lock().files.iter().any(|file| file.sync_failed)
     }
 
-    /// Only the process ended: the next one reads what this one wrote, and its syncs cover it too. But what a failed sync could
-    /// not write is forgotten by the kernel: it can be read until the machine reboots, and nothing brings it to the platter.
+    /// Only the process ended: the next one reads its writes, and its syncs cover them. The kernel drops data of a failed sync: it
+    /// is readable until the machine reboots, and nothing makes it durable.
     pub fn restart(&self, random: &mut Entropy) {
         let mut state = self.lock();
         for file in state.files.iter_mut().filter(|file| file.sync_failed) {
             let File { durable, unsynced, sync_failed, .. } = file;
             *sync_failed = false;
-            // The file's length is the file system's own: its journal keeps it.
+            // The length of a file is metadata of the file system, whose journal protects it.
             let (lengths, writes): (Vec<_>, Vec<_>) = unsynced.drain(..).partition(|change| matches!(change, Change::Length(_)));
             survive(durable, &writes, random);
             for length in &lengths {
@@ -192,9 +192,9 @@ impl Disk {
     }
 }
 
-/// Lets some of the changes happen.
+/// Applies some of the changes.
 fn survive(image: &mut Vec<u8>, changes: &[Change], random: &mut Entropy) {
-    // From none to all of the changes: the extremes are as likely as each of the mixtures.
+    // From none to all of the changes: the extremes are as likely as each mixture.
     let quarters = random.below(5);
     let tears = random.below(2) == 0;
     for change in changes {
@@ -240,7 +240,7 @@ impl Disk {
         let mut state = self.lock();
         let State { files, watch } = &mut *state;
         let file = &mut files[self.file];
-        // A change that fails has not happened. One that was under way at the end is what dying an operation later is about.
+        // A failed change has not happened. A change that is running at the end is covered by dying one operation later.
         watch.operate(file, false)?;
         watch.resizes += u64::from(matches!(change, Change::Length(_)));
         apply(&mut file.current, &change);
@@ -256,7 +256,7 @@ fn apply(image: &mut Vec<u8>, change: &Change) {
     }
 }
 
-/// `Vec::resize` goes byte by byte in a build without optimisation.
+/// `Vec::resize` works byte by byte in a build without optimization.
 fn resize(image: &mut Vec<u8>, length: usize) {
     match length.checked_sub(image.len()) {
         Some(more) => image.extend_from_slice(&vec![0; more]),
@@ -272,7 +272,7 @@ fn write_at(image: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     image[offset..end].copy_from_slice(bytes);
 }
 
-/// The parts of a write that the disk can keep or lose one by one.
+/// The parts of a write that the disk keeps or loses independently.
 fn sectors(offset: usize, bytes: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
     let head = (SECTOR - offset % SECTOR).min(bytes.len());
     let (first, rest) = bytes.split_at(head);
@@ -328,7 +328,7 @@ fn two_new_sectors() -> (Disk, Entropy) {
 }
 
 #[test]
-fn a_write_is_certain_only_after_a_sync_and_tears_between_sectors() {
+fn an_unsynced_write_can_be_lost_or_torn() {
     let (disk, mut random) = two_new_sectors();
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..200 {
@@ -342,7 +342,7 @@ fn a_write_is_certain_only_after_a_sync_and_tears_between_sectors() {
 }
 
 #[test]
-fn an_interrupted_sync_promises_nothing_and_the_dead_disk_answers_nothing() {
+fn an_interrupted_sync_guarantees_nothing() {
     let (disk, mut random) = two_new_sectors();
     disk.plan(Fault::Dies { at: 2 });
     assert!(disk.sync_data().is_err() && disk.read(0, &mut [0]).is_err() && disk.set_len(0).is_err());
@@ -350,7 +350,7 @@ fn an_interrupted_sync_promises_nothing_and_the_dead_disk_answers_nothing() {
 }
 
 #[test]
-fn a_length_survives_or_not_and_a_write_behind_the_end_fills_with_zeros() {
+fn writes_beyond_the_end_fill_with_zeros() {
     let (disk, mut random) = two_new_sectors();
     disk.sync_data().unwrap();
     disk.set_len(4 * SECTOR as u64).unwrap();
@@ -363,7 +363,7 @@ fn a_length_survives_or_not_and_a_write_behind_the_end_fills_with_zeros() {
 }
 
 #[test]
-fn what_a_failed_sync_left_in_the_cache_can_be_read_but_not_be_made_durable() {
+fn a_failed_sync_leaves_data_readable_but_not_durable() {
     let lost = (0..50).filter(|seed| {
         let (disk, _) = two_new_sectors();
         disk.plan(Fault::SyncFailsOnce { from: 1 });

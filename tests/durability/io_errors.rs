@@ -1,7 +1,7 @@
-//! The real binary on a disk that fails: `strace` lets its syncs end with an I/O error.
+//! The real binary on a failing disk: `strace` makes its syncs fail with an I/O error.
 //!
-//! A sync that failed may have dropped the very pages it was about, so a later one that succeeds proves nothing: the server must
-//! stop, whether the error stays or goes away. Without `strace`, or where it may not trace, nothing is proven and the test says so.
+//! A failed sync may have dropped its pages, so a later successful sync proves nothing: the server must stop, whether the error
+//! persists or not. Without `strace`, or without the permission to trace, the test proves nothing and says so.
 
 use std::{path::Path, process::Command};
 
@@ -15,10 +15,10 @@ use crate::{
     process::{Server, bare, demo, tenantd},
 };
 
-/// The first sync that fails, counted in each thread. A commit has several, and a start has fewer than the first of these.
+/// The first failing sync, counted in each thread. A commit has several, and a start has fewer than the first of these.
 const FAILING_SYNCS: std::ops::Range<u64> = 21..27;
 
-/// Why system calls cannot be made to fail here.
+/// The reason why system calls cannot be made to fail here.
 pub fn obstacle() -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     if !std::env::split_paths(&path).any(|directory| directory.join("strace").is_file()) {
@@ -40,14 +40,14 @@ pub fn with_fault(fault: &str, directory: &Path) -> Command {
     demo(command, directory)
 }
 
-/// After a failure the server says that it is not ready, or says nothing any more.
+/// After a failure the server is not ready or does not respond.
 async fn is_not_ready(caller: &Caller) {
     if let Ok(answer) = caller.send(Method::GET, "/readyz", "", None).await {
         assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "after a failed commit: {}", answer.body);
     }
 }
 
-/// One life that a failing sync ends. The codes that clients were answered with at its end.
+/// One life that a failing sync ends. Returns the last problem codes of the clients.
 async fn fail(fault: &str, life: u64, directory: &Path, client: &Client, books: &mut Books) -> Vec<String> {
     let server = start_with(fault, directory);
     let caller = Caller::new(client, &server);
@@ -71,14 +71,14 @@ async fn fail(fault: &str, life: u64, directory: &Path, client: &Client, books: 
 }
 
 #[tokio::test]
-async fn a_server_whose_disk_fails_stops_and_tells_the_truth_afterwards() {
+async fn a_failing_disk_stops_the_server_without_loss() {
     if let Some(obstacle) = obstacle() {
         println!("{obstacle}: I/O error injection not run");
         return;
     }
     let (directory, client) = (tempfile::tempdir().unwrap(), http_client());
     let (mut books, mut codes) = (Books::default(), Vec::new());
-    // The first start makes the installation; its many syncs are not those in question.
+    // The first start creates the installation. Its many syncs are not tested here.
     drop(Server::start(demo(tenantd(), directory.path())));
     for at in FAILING_SYNCS {
         for (life, fault) in [(2 * at, format!("error=EIO:when={at}+")), (2 * at + 1, format!("error=EIO:when={at}"))] {
@@ -94,5 +94,5 @@ async fn a_server_whose_disk_fails_stops_and_tells_the_truth_afterwards() {
         books.replayed,
         codes.len()
     );
-    assert!(unknown > 0, "nobody was told that the outcome is unknown: {codes:?}");
+    assert!(unknown > 0, "no response reported an unknown outcome: {codes:?}");
 }

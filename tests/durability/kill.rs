@@ -1,7 +1,7 @@
-//! The real binary on a real file system, ended at any moment under load, again and again on the same data directory.
+//! The real binary on a real file system, killed repeatedly under load on the same data directory.
 //!
-//! The page cache outlives a killed process, so this proves what the process does about its death and what it tells its clients;
-//! the loss of power is the matter of `crash`. The moment of each kill is counted in requests, and the seed draws the count.
+//! The page cache outlives a killed process, so this proves how the process handles its death and what it reports to clients;
+//! `crash` covers power losses. The moment of each kill is a number of requests, drawn by the seed.
 
 use std::{
     path::Path,
@@ -30,7 +30,7 @@ const LATEST: u64 = 60;
 const LIVES_PER_CHECK: u64 = 10;
 const SEED: u64 = 20_260_131;
 
-/// One life of a server under load, ended by the signal at that step. The clients' keys.
+/// One life of a server under load, ended by the signal at this step. Returns the clients' keys.
 async fn live(
     caller: &Caller,
     server: &Server,
@@ -56,7 +56,7 @@ fn start(directory: &Path) -> Server {
     Server::start(demo(tenantd(), directory))
 }
 
-/// The command line's own verdict, over the admin socket of the running server.
+/// Runs `tenantd check` over the admin socket of the running server.
 fn check(directory: &Path) -> u64 {
     let output = tenantd().args(["check", "--json", "--data-dir"]).arg(directory).output().unwrap();
     let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
@@ -65,7 +65,7 @@ fn check(directory: &Path) -> u64 {
     report["records"].as_u64().unwrap()
 }
 
-/// Whether the store in `directory` was left as it is after a crash, found out on a copy.
+/// Whether the store in `directory` is in the state after a crash. The check uses a copy.
 fn needs_repair(directory: &Path) -> bool {
     let copy = tempfile::NamedTempFile::new().unwrap();
     std::fs::copy(directory.join("tenantd.redb"), copy.path()).unwrap();
@@ -79,7 +79,7 @@ fn needs_repair(directory: &Path) -> bool {
 
 #[tokio::test]
 #[allow(clippy::disallowed_methods, reason = "the report says how long it took")]
-async fn a_server_that_is_killed_again_and_again_keeps_what_it_acknowledged() {
+async fn repeated_kills_lose_no_acknowledged_change() {
     let (directory, client, started) = (tempfile::tempdir().unwrap(), http_client(), Instant::now());
     let (mut random, mut books, mut records, mut repairs) = (Entropy::from_seed(SEED), Books::default(), 0, 0);
     let mut server = start(directory.path());
@@ -104,12 +104,12 @@ async fn a_server_that_is_killed_again_and_again_keeps_what_it_acknowledged() {
         books.in_doubt,
         books.replayed,
     );
-    // Kills that never hit a request under way on either side of its commit would prove little.
+    // Kills that never hit an open request before and after its commit would prove little.
     assert!(books.in_doubt - books.replayed >= KILLS && books.replayed > 0, "the kills hit too little");
 }
 
 #[tokio::test]
-async fn a_server_that_is_told_to_stop_under_load_stops_in_order_and_loses_nothing() {
+async fn a_shutdown_under_load_loses_nothing() {
     let (directory, client) = (tempfile::tempdir().unwrap(), http_client());
     let (mut random, mut books) = (Entropy::from_seed(SEED), Books::default());
     for life in 1..=5 {
@@ -127,7 +127,7 @@ async fn a_server_that_is_told_to_stop_under_load_stops_in_order_and_loses_nothi
 }
 
 #[tokio::test]
-async fn a_second_process_on_the_same_directory_is_refused_and_told_who_holds_it() {
+async fn a_second_process_is_refused_with_the_holder() {
     let directory = tempfile::tempdir().unwrap();
     let server = start(directory.path());
     let output = demo(tenantd(), directory.path()).output().unwrap();

@@ -1,7 +1,7 @@
-//! The workload's books: accounts whose balances always add up, and a journal that tells in which order they came about.
+//! The state of the workload: accounts whose balances always add up, and a journal of their changes.
 //!
-//! Every write takes the next ordinal, journals what it does and does it, all in one transaction. So a recovered store can be
-//! proven from its own content: **invariant:** the journal has no gap, and replaying it gives exactly the accounts.
+//! Every write takes the next ordinal, adds a journal entry and changes the accounts, all in one transaction. The content of a
+//! recovered store proves itself: **invariant:** the journal has no gap, and replaying it gives exactly the accounts.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use tenantd_base::entropy::Entropy;
 use tenantd_store::{Index, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
-/// Holds what no other account has.
+/// Has the money that no account has.
 const BANK: u32 = 0;
 pub const TOTAL: u64 = 1_000_000;
 const ACCOUNTS_AT_MOST: u64 = 9;
@@ -20,15 +20,15 @@ pub struct Account {
     name: String,
     group: u8,
     balance: u64,
-    /// The write that made it what it is.
+    /// The ordinal of the last write to it.
     ordinal: u64,
     note: String,
 }
 
-/// What a write does. The note is given by its length, to keep the journal small.
+/// The change of a write. A note is given by its length, to keep the journal small.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Opens the account with money of the bank, or changes all but the money of an open one.
+    /// Opens the account with money of the bank, or changes everything but the money of an open one.
     Put {
         account: u32,
         name: String,
@@ -77,7 +77,7 @@ pub static COUNTER: Table<u8, Counter> = Table::new(catalog::TENANT_ACTIVITY, &[
 
 #[derive(Clone, Debug)]
 pub enum WriteError {
-    /// The workload's own refusal.
+    /// Refused by the workload itself.
     Refused,
     Store(StoreError),
 }
@@ -93,13 +93,13 @@ impl From<StoreError> for WriteError {
 pub struct Write {
     pub id: u64,
     pub action: Action,
-    /// Refused by its own code after all of it was written: it must leave no trace.
+    /// Refused by its own code after all changes: it must leave no trace.
     pub fails_after_writing: bool,
-    /// Made as a derived write: a loss of power may take it back, unless something durable was acknowledged after it.
+    /// A derived write: a power loss may revert it, unless a durable write was acknowledged after it.
     pub is_derived: bool,
 }
 
-/// How long the notes of a run are at most: short ones share a page, long ones make the file grow and shrink.
+/// The maximum lengths of notes in a run: short ones share a page, long ones make the file grow and shrink.
 pub const NOTE_LENGTHS: [u64; 3] = [200, 9_000, 150_000];
 
 impl Write {
@@ -118,7 +118,7 @@ impl Write {
         Self { id, action, fails_after_writing: pick(8) == 0, is_derived: pick(3) == 0 }
     }
 
-    /// Runs in a transaction and gives the ordinal that the write got.
+    /// Runs in a transaction and returns the ordinal of the write.
     pub fn run(&self, tx: &mut WriteTx) -> Result<u64, WriteError> {
         let ordinal = COUNTER.get(tx, &0)?.map_or(0, |counter| counter.0) + 1;
         let edits = self.action.edits(ordinal, |account| Ok(ACCOUNTS.get(tx, &account)?))?;
@@ -137,7 +137,7 @@ impl Write {
 type Edits = Vec<(u32, Option<Account>)>;
 
 impl Action {
-    /// The accounts that change, as they are afterwards.
+    /// The changed accounts after the write.
     fn edits(&self, ordinal: u64, get: impl Fn(u32) -> Result<Option<Account>, WriteError>) -> Result<Edits, WriteError> {
         let existing = |account: u32| get(account)?.ok_or(WriteError::Refused);
         let note =
@@ -175,12 +175,12 @@ fn bank() -> Account {
     Account { name: "bank".to_owned(), group: 9, balance: TOTAL, ordinal: 0, note: String::new() }
 }
 
-/// The first transaction of all.
+/// The first transaction.
 pub fn set_up(tx: &mut WriteTx) -> Result<(), StoreError> {
     ACCOUNTS.put(tx, &BANK, &bank())
 }
 
-/// Everything that a store holds.
+/// The whole content of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Books {
     pub accounts: BTreeMap<u32, Account>,
@@ -197,7 +197,7 @@ impl Books {
         })
     }
 
-    /// Proves the accounts from the journal.
+    /// Proves the accounts by replaying the journal.
     pub fn prove(&self) -> Result<(), String> {
         if !self.journal.keys().copied().eq(1..=self.counter) {
             let ordinals: Vec<u64> = self.journal.keys().copied().collect();

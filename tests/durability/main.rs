@@ -1,16 +1,16 @@
-//! Durability, from outside of the store: what was acknowledged is there after the worst a machine can do.
+//! Durability, tested from outside the store: acknowledged writes survive the worst failures of a machine.
 //!
-//! `crash` runs the store on `disk`, a simulated disk that loses power between any two operations, and compares what is
-//! left with `ledger`, a workload whose stored state tells its own history. `kill` ends the real binary at any moment, and compares
-//! what it has afterwards with `books`, in which `clients` noted what they were told.
-//! `deliveries` does the same to a server whose webhooks are received by somebody who lives on.
-//! `search` does it to a server that indexes what it is sent.
-//! `provision` does it to one that orders VMs, of a cloud that counts them.
-//! `analytics` does it to one that counts what happens, and counts anew.
-//! `damage` changes what is on the disk of a store that was cut off, and wants it told.
-//! `compaction` loses power while the file is made shorter.
-//! `commands` kills the commands that change an installation's files.
-//! `io_errors` lets the system calls of the real binary fail, `stall` lets them never come back.
+//! - `crash` runs the store on `disk`, a simulated disk that loses power between any two operations, and compares the result with
+//!   `ledger`, a workload whose stored state contains its own history.
+//! - `kill` kills the real binary at any moment, and compares its state with `books`, in which `clients` record their responses.
+//! - `deliveries` does the same with a webhook receiver that keeps running.
+//! - `search` does it with a server that indexes documents.
+//! - `provision` does it with a server that orders VMs, and a cloud that counts them.
+//! - `analytics` does it with a server that updates its counters.
+//! - `damage` changes the files of an interrupted store and expects a report.
+//! - `compaction` loses power while the file is shortened.
+//! - `commands` kills the commands that change the files of an installation.
+//! - `io_errors` makes the system calls of the real binary fail, `stall` makes them hang.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
 

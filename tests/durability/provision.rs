@@ -1,5 +1,5 @@
-//! An order of a VM on a server that is killed in each phase of it. The cloud lives on, does not honour client tokens, and counts: one VM,
-//! and the operation ends.
+//! A VM order on a server that is killed in each phase of it. The cloud keeps running, ignores client tokens, and counts: one VM is
+//! created, and the operation ends.
 
 use std::{path::Path, sync::Arc};
 
@@ -14,16 +14,16 @@ use crate::{
     process::{Server, demo, tenantd},
 };
 
-/// Where the server is killed.
+/// The phase in which the server is killed.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// The order was acknowledged; it may not have gone out.
+    /// The order was acknowledged, and may not have been sent.
     Acknowledged,
-    /// The cloud has the request and does not carry it out.
+    /// The cloud has received the request but not carried it out.
     OrderUnderWay,
-    /// The cloud has created the VM and has not answered.
+    /// The cloud has created the VM but not responded.
     CreatedUnanswered,
-    /// The cloud was asked whether the VM comes up.
+    /// The server is polling whether the VM has started.
     Starting,
 }
 
@@ -98,21 +98,21 @@ async fn order_killed_in(phase: Phase) {
 }
 
 #[tokio::test]
-async fn an_order_that_was_acknowledged_is_carried_out_once_after_a_kill() {
+async fn an_acknowledged_order_is_completed_once_after_a_kill() {
     order_killed_in(Phase::Acknowledged).await;
 }
 
 #[tokio::test]
-async fn an_order_that_the_cloud_did_not_carry_out_is_given_again_after_a_kill() {
+async fn an_order_the_cloud_lost_is_repeated_after_a_kill() {
     order_killed_in(Phase::OrderUnderWay).await;
 }
 
 #[tokio::test]
-async fn a_vm_whose_creation_was_never_answered_is_found_and_not_created_twice() {
+async fn an_unanswered_creation_is_found_after_a_kill() {
     order_killed_in(Phase::CreatedUnanswered).await;
 }
 
 #[tokio::test]
-async fn a_vm_that_was_coming_up_is_waited_for_after_a_kill() {
+async fn a_pending_vm_is_awaited_after_a_kill() {
     order_killed_in(Phase::Starting).await;
 }

@@ -1,4 +1,4 @@
-//! The index of a server that is killed again and again: everything that was acknowledged is found, once, under its newest name.
+//! The index of a server that is killed repeatedly: every acknowledged document is found once, with its latest name.
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ async fn found(server: &Server, q: &str) -> Value {
     loop {
         let request = http_client().get(format!("{}/api/search?limit=100&q={q}", server.url)).bearer_auth(&server.api_key);
         let response = request.send().await.unwrap();
-        // While the index is opened or built the server says so.
+        // The server reports this while it opens or builds the index.
         if response.status() == 503 {
             continue;
         }
@@ -40,7 +40,7 @@ fn device(id: u64, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_server_that_is_killed_while_it_indexes_finds_everything_afterwards() {
+async fn a_kill_while_indexing_loses_no_hit() {
     let directory = tempfile::tempdir().unwrap();
     let mut random = Entropy::from_seed(SEED);
     let mut server = Server::start(demo(tenantd(), directory.path()));
@@ -57,7 +57,7 @@ async fn a_server_that_is_killed_while_it_indexes_finds_everything_afterwards() 
                 assert_eq!(found(&server, &name).await["page"]["total"], 1);
             }
         }
-        // A large batch keeps the index busy when the end comes.
+        // A large batch keeps the index busy during the kill.
         let batch: Vec<Value> = (0..500).map(|number| device(1_000 + number, &format!("wombat{number}"))).collect();
         let pid = server.pid();
         if random.below(2) == 0 {

@@ -1,8 +1,8 @@
-//! One life of the process between two crashes: opens the store on a disk, proves what it finds, and writes until it ends.
+//! One life of the process between two crashes: opens the store on a disk, proves its content, and writes until the end.
 //!
-//! The writer shares a commit among the writes that wait at the same time, which depends on timing. Here each wave of writes
-//! is queued while the writer is held up, so **the same seed gives the same operations** on the disk, unless full halves of the journal
-//! are flushed beside the writer.
+//! The writer combines concurrent writes in one commit, which depends on timing. Here each wave of writes is queued while the
+//! writer is blocked, so **the same seed gives the same operations** on the disk, unless another thread flushes full halves of the
+//! journal.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,17 +19,17 @@ use crate::{
     ledger::{self, ACCOUNTS, Books, COUNTER, Write, WriteError, set_up},
 };
 
-/// How the unique index refuses what the workload did not check.
-const NAME_IS_TAKEN: &str = "two records claim one unique key";
+/// The error of the unique index for names that the workload did not check.
+const NAME_IS_TAKEN: &str = "two records have the same unique key";
 
-/// What the callers of the store were told, over all crashes of a run.
+/// The responses to the callers of the store, over all crashes of a run.
 #[derive(Clone, Debug, Default)]
 pub struct History {
-    /// By ordinal. Also what was of unknown outcome and then seen: it must not vanish any more.
+    /// By ordinal. Includes writes of unknown outcome that were found later: they must not vanish again.
     acknowledged: BTreeMap<u64, u64>,
-    /// Acknowledged to whoever would make them again, by ordinal: the last of them may be lost with the power.
+    /// Derived writes that were acknowledged, by ordinal: a power loss may revert the last of them.
     derived: BTreeMap<u64, u64>,
-    /// Of one batch at most, as the store takes no writes after a commit that failed.
+    /// At most one batch, because the store accepts no writes after a failed commit.
     unknown: BTreeSet<u64>,
     settled: (u64, u64),
     taken_back: u64,
@@ -41,17 +41,17 @@ impl History {
         self.acknowledged.len()
     }
 
-    /// How many batches of unknown outcome were found to be stored, and how many not.
+    /// The number of batches of unknown outcome that were stored, and that were not.
     pub fn settled(&self) -> (u64, u64) {
         self.settled
     }
 
-    /// How many derived writes a loss of power has taken back.
+    /// The number of derived writes that a power loss reverted.
     pub fn taken_back(&self) -> u64 {
         self.taken_back
     }
 
-    /// A healthy disk gives the store no reason for any answer but its own refusals.
+    /// On a healthy disk the store only returns refusals of the workload.
     fn note(&mut self, write: &Write, answer: Result<u64, WriteError>, healthy: bool) -> Result<(), String> {
         let id = write.id;
         match answer {
@@ -63,7 +63,7 @@ impl History {
                     self.derived.insert(ordinal, id);
                 } else {
                     self.acknowledged.insert(ordinal, id);
-                    // It took along all that came before it.
+                    // It made all earlier writes durable.
                     let later = self.derived.split_off(&ordinal);
                     self.acknowledged.append(&mut std::mem::replace(&mut self.derived, later));
                 }
@@ -71,8 +71,8 @@ impl History {
             Err(WriteError::Store(StoreError::OutcomeUnknown(_))) if !healthy => {
                 self.unknown.insert(id);
             }
-            // In all of these cases the store claims that nothing of the write is stored, and is held to it: what is neither
-            // acknowledged nor unknown must not be found.
+            // In all of these cases the store claims that nothing of the write is stored. The proof checks this: a write that is
+            // neither acknowledged nor unknown must not be found.
             Err(WriteError::Refused) => {}
             Err(WriteError::Store(StoreError::Damaged { reason, .. })) if reason == NAME_IS_TAKEN => {}
             Err(WriteError::Store(StoreError::Unavailable(_) | StoreError::Engine(_))) if !healthy => {}
@@ -81,12 +81,12 @@ impl History {
         Ok(())
     }
 
-    /// What was not synced may be gone, which the end of a process alone does not bring about.
+    /// Unsynced data may be lost. The end of a process alone does not cause this.
     pub fn may_lose_derived(&mut self) {
         self.may_lose_derived = true;
     }
 
-    /// Compares with what the store holds, and settles what was unknown.
+    /// Compares with the content of the store, and settles unknown writes.
     fn compare(&mut self, books: &Books) -> Result<(), String> {
         for (ordinal, write) in &self.acknowledged {
             match books.journal.get(ordinal) {
@@ -94,8 +94,8 @@ impl History {
                 found => return Err(format!("acknowledged write {write} is lost: ordinal {ordinal} holds {found:?}")),
             }
         }
-        // All acknowledged ordinals are there and distinct, so the rest came after them: first derived writes, of which the last may be
-        // missing, and behind them all the unknown batch.
+        // All acknowledged ordinals exist and are distinct, so the rest came after them: first derived writes, of which the last
+        // may be missing, then the whole unknown batch.
         let rest = books.journal.iter().filter(|(ordinal, _)| !self.acknowledged.contains_key(ordinal));
         let rest: BTreeMap<u64, u64> = rest.map(|(ordinal, entry)| (*ordinal, entry.write)).collect();
         let last = self.acknowledged.keys().last().copied().unwrap_or_default();
@@ -131,12 +131,12 @@ pub struct Setup {
     pub cache_bytes: usize,
     pub journal_bytes: u64,
     pub batch_size: usize,
-    /// Another one for each life.
+    /// A different one in each life.
     pub journal_id: JournalId,
     pub flushing: Flushing,
 }
 
-/// Waves are shorter than the queue, so that none of their writes has to wait to get in.
+/// A wave is shorter than the queue, so none of its writes has to wait for a place.
 pub const WAVE_AT_MOST: usize = 8;
 
 pub struct Session<'a> {
@@ -154,12 +154,12 @@ impl<'a> Session<'a> {
         Ok(Self { runtime, store: Store::new(engine, settings)?, disk: disk.clone() })
     }
 
-    /// Makes the first record of all.
+    /// Creates the first record.
     pub fn set_up(&self) -> Result<(), StoreError> {
         self.runtime.block_on(self.store.write(set_up))
     }
 
-    /// Holds the content against itself and against the history.
+    /// Checks the content for consistency and against the history.
     pub fn prove(&self, history: &mut History) -> Result<(), String> {
         let report = self.runtime.block_on(self.store.check(vec![&ACCOUNTS, &ledger::JOURNAL, &COUNTER]));
         let report = report.map_err(|error| format!("the check failed: {error}"))?;
@@ -171,7 +171,7 @@ impl<'a> Session<'a> {
         history.compare(&books)
     }
 
-    /// Hands in all of the writes at the same time and notes what each was told.
+    /// Submits all writes concurrently and records their responses.
     pub fn write(&self, writes: &[Write], history: &mut History) -> Result<(), String> {
         let answers = self.runtime.block_on(wave(&self.store, writes));
         let healthy = self.disk.struck().is_none();
@@ -196,13 +196,13 @@ async fn wave(store: &Store, writes: &[Write]) -> Vec<Result<u64, WriteError>> {
     let (entered, held) = mpsc::channel::<()>();
     let (release, released) = mpsc::channel::<()>();
     let mut gate = pin!(store.write_derived(move |_| {
-        // Both ends hang up when they no longer care.
+        // Both ends close the channel when they no longer need it.
         let _ = entered.send(());
         let _ = released.recv();
         Ok::<_, StoreError>(())
     }));
     if poll_once(gate.as_mut()).await.is_pending() {
-        // A store that has failed drops the gate without running it, and this ends at once.
+        // A failed store drops the gate without running it, which ends this wait.
         let _ = held.recv();
     }
     let mut answers: Vec<Poll<Result<u64, WriteError>>> = Vec::new();

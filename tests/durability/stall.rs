@@ -1,7 +1,7 @@
-//! The real binary on a disk that does not answer: `strace` holds its syncs for longer than anybody waits.
+//! The real binary on a hanging disk: `strace` delays its syncs for longer than any timeout.
 //!
-//! The server must say that it is not ready, refuse changes instead of leaving them in doubt, and end when it is told to. Nothing that
-//! was acknowledged may be missing after the next start.
+//! The server must report that it is not ready, refuse changes instead of leaving them in doubt, and stop on request. The next
+//! start must have everything that was acknowledged.
 
 use reqwest::{Method, StatusCode};
 use rustix::process::{Pid, Signal, kill_process};
@@ -15,12 +15,12 @@ use crate::{
     process::{Server, demo, tenantd},
 };
 
-/// From this sync of a thread on each takes half a minute, which is longer than the server may take to stop. A start has fewer. The tracer
-/// itself does not end before the sync that it holds.
+/// Starting with this sync of a thread, each takes half a minute, longer than the server may take to stop. A start has fewer. The
+/// tracer itself does not end before the delayed sync.
 const FAULT: &str = "delay_enter=30000000:when=21+";
 
 #[tokio::test]
-async fn a_server_whose_writer_hangs_says_so_and_stops_when_it_is_told_to() {
+async fn a_stalled_writer_is_reported_and_the_server_stops() {
     if let Some(obstacle) = obstacle() {
         println!("{obstacle}: a writer that hangs was not tried");
         return;
@@ -38,13 +38,13 @@ async fn a_server_whose_writer_hangs_says_so_and_stops_when_it_is_told_to() {
     assert_eq!((ready.status, &ready.body["failing"][0]), (StatusCode::SERVICE_UNAVAILABLE, &"storage".into()), "{}", ready.body);
     assert_eq!(caller.send(Method::GET, "/healthz", "", None).await.unwrap().status, StatusCode::OK);
 
-    // To the server itself: its tracer would let go of it.
+    // Sent to the server itself, because its tracer would detach.
     let pid = std::fs::read_to_string(directory.path().join("tenantd.lock")).unwrap();
     kill_process(Pid::from_raw(pid.trim().parse().unwrap()).unwrap(), Signal::TERM).unwrap();
     let (status, output) = server.wait();
-    // A stop that waited for the sync would have been an orderly one.
+    // A shutdown that waited for the sync would be a regular one.
     assert_eq!(status.code(), Some(1), "it ended with {status}:\n{output}");
-    assert!(output.contains("the writer does not come back") && output.contains("the orderly stop does not end"), "{output}");
+    assert!(output.contains("the writer hangs") && output.contains("the orderly shutdown hangs"), "{output}");
 
     let server = Server::start(demo(tenantd(), directory.path()));
     let (mut books, mut codes) = (Books::default(), Vec::new());

@@ -1,7 +1,7 @@
-//! Runs with effects on a server that is killed again and again: each local effect is there exactly once, and every run ends.
+//! Runs with effects on a server that is killed repeatedly: each local effect exists exactly once, and every run ends.
 //!
-//! The moment of each kill is counted in answers, and the seed draws the count: it falls before a start is acknowledged, between steps, or
-//! in the middle of a commit.
+//! The moment of each kill is a number of responses, drawn by the seed: before a start is acknowledged, between steps, or in the
+//! middle of a commit.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -20,7 +20,7 @@ use crate::{
 const RUNS: usize = 200;
 const RUNS_PER_LIFE: usize = 10;
 const PATH: &str = "/api/psa/workflows/trigger";
-/// The latest moment of a kill, in answers of one life.
+/// The latest moment of a kill, in responses of one life.
 const LATEST: u64 = 60;
 const SEED: u64 = 20_260_131;
 
@@ -61,7 +61,7 @@ fn start(directory: &Path) -> Server {
     Server::start(demo(tenantd(), directory))
 }
 
-/// A workflow whose effects can be counted for each run.
+/// A workflow whose effects can be counted per run.
 async fn prepare(caller: &Caller<'_>) {
     let line = json!({"kind": "organization", "external_id": "acme", "name": "Acme"}).to_string();
     let made = caller.send("POST", "/internal/ingest?answer=all", None, Some(("application/x-ndjson", line))).await.unwrap();
@@ -78,7 +78,7 @@ async fn prepare(caller: &Caller<'_>) {
 }
 
 #[tokio::test]
-async fn runs_of_a_server_that_is_killed_again_and_again_have_each_effect_once_and_end() {
+async fn runs_survive_repeated_kills_with_each_effect_once() {
     let (directory, client) = (tempfile::tempdir().unwrap(), http_client());
     let mut random = Entropy::from_seed(SEED);
     let mut server = start(directory.path());
@@ -89,7 +89,7 @@ async fn runs_of_a_server_that_is_killed_again_and_again_have_each_effect_once_a
         let wanted: Vec<usize> = (0..RUNS).filter(|number| !known.contains_key(number)).take(RUNS_PER_LIFE).collect();
         let (pid, mut left) = (server.pid(), random.below(LATEST));
         if left < RUNS_PER_LIFE as u64 / 2 {
-            // Some of the starts are cut off themselves.
+            // The kill interrupts some of the starts.
             let starting = join_all(wanted.iter().map(|number| async { (*number, caller.start(*number).await) }));
             let (started, ()) = tokio::join!(starting, async {
                 drop(caller.get("/api/auth/session").await);

@@ -1,4 +1,4 @@
-//! More connections than the server has places.
+//! More connections than the server accepts.
 
 use std::io;
 
@@ -9,11 +9,11 @@ use crate::{
 };
 
 const CROWD: u64 = 10_000;
-/// Files that this process needs for other things.
+/// Files that this process needs for other purposes.
 const RESERVED: u64 = 500;
 const HEALTHY_EVERY: usize = 500;
 
-/// Connections from many addresses, each with the beginning of a request and no more, all held at once.
+/// Connections from many addresses, each with an incomplete request, all open at the same time.
 pub async fn connections(server: &Server, healthy: &Healthy, files: u64) -> String {
     let count = usize::try_from(CROWD.min(files.saturating_sub(RESERVED))).unwrap();
     if (count as u64) < CROWD {
@@ -22,7 +22,7 @@ pub async fn connections(server: &Server, healthy: &Healthy, files: u64) -> Stri
     let mut held = Vec::with_capacity(count);
     for number in 0..count {
         let connection = connect_from(attacker(number / CONNECTIONS_PER_ADDRESS), server.address).await.unwrap();
-        // It may have had to make room already.
+        // The server may have closed some already.
         drop(connection.try_write(b"GET /api/auth/session HTTP/1.1\r\nx-crowd: "));
         held.push(connection);
         if number % HEALTHY_EVERY == 0 {

@@ -1,4 +1,4 @@
-//! A client that does nothing wrong, and must never notice that others do.
+//! A well-behaved client that must not notice the attacks.
 
 use std::{
     sync::{
@@ -26,7 +26,7 @@ pub struct Healthy {
 }
 
 impl Healthy {
-    /// Asks one request after another: over a connection that is kept, and over a new one in turn.
+    /// Sends one request after another, alternately over a kept and a new connection.
     pub fn start(server: &Server) -> Self {
         // Without a provider no client can be built, even for plain HTTP.
         drop(rustls::crypto::ring::default_provider().install_default());
@@ -55,7 +55,7 @@ impl Healthy {
         self.shared.served.load(Ordering::SeqCst)
     }
 
-    /// Returns when a request that is sent from now on has been served.
+    /// Waits until a request that starts now has been served.
     pub async fn is_served(&self) {
         let enough = self.served() + 2;
         loop {
@@ -64,12 +64,12 @@ impl Healthy {
                 return;
             }
             assert!(!self.task.is_finished(), "the healthy client has failed");
-            // A client that has just failed tells nothing any more.
+            // A client that has just failed sends no more results.
             drop(tokio::time::timeout(Duration::from_secs(1), news).await);
         }
     }
 
-    /// How many requests were served, and how long the slowest took.
+    /// The number of requests, and the duration of the slowest.
     pub async fn stop(self) -> (u64, Duration) {
         self.shared.stopped.store(true, Ordering::SeqCst);
         let slowest = self.task.await.unwrap();

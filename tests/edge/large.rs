@@ -12,10 +12,10 @@ use crate::{
 
 const ENDLESS: usize = 300 << 20;
 const KEYS: &str = "/api/admin/api-keys";
-/// What a socket's buffers and the server's patience may take of an endless body before it is clear that nobody wants it.
+/// The bytes of an endless body that socket buffers and the server may read before it is refused.
 const EARLY: usize = 32 << 20;
 
-/// Sends 300 MB in chunks for as long as the server takes them. How much that was, and the answer.
+/// Sends 300 MB in chunks as long as the server reads them. Returns the number of bytes and the response.
 async fn send_endless(connection: &mut TcpStream, head: &str, listens: bool) -> (usize, String) {
     let (mut reader, mut writer) = connection.split();
     writer.write_all(head.as_bytes()).await.unwrap();
@@ -37,7 +37,7 @@ async fn send_endless(connection: &mut TcpStream, head: &str, listens: bool) -> 
     (sent, read_to_end(connection).await)
 }
 
-/// 300 MB to an operation that wants a credential and to one that does not, by clients that listen and by clients that do not.
+/// 300 MB to an operation with and one without a credential, by clients that read the response early and clients that do not.
 pub async fn endless_bodies(server: &Server) -> String {
     let mut reports = Vec::new();
     for path in [KEYS, "/api/auth/login"] {
@@ -58,16 +58,16 @@ fn post(server: &Server, headers: &str, body: &str) -> Vec<u8> {
     format!("{head}{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}", body.len()).into_bytes()
 }
 
-/// Requests that are complete and too much in one way each.
+/// Complete requests that exceed one limit each.
 pub async fn requests(server: &Server) -> String {
     let many: String = (0..1_000).map(|number| format!("x-{number}: a\r\n")).collect();
     let (deep, valid) = ("[".repeat(1_000_000), r#"{"name":"edge","scopes":["*"]}"#);
     let long = format!(r#"{{"name":"{}"}}"#, "a".repeat((1 << 20) + 1 - 11));
     assert_eq!(long.len(), (1 << 20) + 1);
-    // More than fits into the buffers of the sockets: the client is still sending when it is refused.
+    // More than the socket buffers hold: the client is still sending when it is refused.
     let huge = "a".repeat(12 << 20);
     let repeated = r#"{"name":"edge","name":"edge","scopes":["*"]}"#;
-    // A head that is too large is refused before it is read as a whole, and the refusal may get lost with the rest of it.
+    // A head that is too large is refused before it is complete, and the refusal may get lost.
     let head_refused: &[Option<u16>] = &[Some(431), Some(400), None];
     let cases = [
         ("a header of 64 KiB", post(server, &format!("x-large: {}\r\n", "a".repeat(64 << 10)), valid), head_refused),

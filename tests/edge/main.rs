@@ -1,7 +1,8 @@
-//! The edge of the network under attack: the real binary, plain HTTP on loopback, and attackers from other loopback addresses.
+//! The network edge under attack: the real binary, plain HTTP on loopback, and attackers from other loopback addresses.
 //!
-//! A healthy client asks all the while and is always served. The attacks go one after another against one server, so that its memory
-//! and its orderly end tell of all of them. Nothing waits for time to pass: the attacks wait for what the server does.
+//! A healthy client sends requests all the time and is always served. The attacks run one after another against one server, so that
+//! its memory and its shutdown show the effect of all of them. No test waits for time to pass: attacks wait for reactions of the
+//! server.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing, reason = "all of this is test code")]
 
@@ -22,19 +23,19 @@ use rustix::process::{Resource, Signal, getrlimit, kill_process, setrlimit};
 use healthy::Healthy;
 use process::{Server, demo, tenantd};
 
-/// What attacks may add to what the server has in memory, in KiB. Without optimisation its code and its futures are larger.
+/// The memory that attacks may add to the server, in KiB. Without optimization its code and its futures are larger.
 const ADDED_AT_MOST: u64 = if cfg!(debug_assertions) { 150 << 10 } else { 120 << 10 };
-/// No attack may take longer until the server has dealt with it.
+/// The longest time in which the server must have handled an attack.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// What the kernel says of the server's memory, in KiB.
+/// A memory value of the server from the kernel, in KiB.
 fn memory(server: &Server, field: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// As many open files as the system lets us have.
+/// The maximum number of open files.
 fn open_files() -> u64 {
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;
@@ -55,7 +56,7 @@ async fn attack(name: &str, server: &Server, healthy: &Healthy, attack: impl Fut
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_under_every_attack_serves_its_healthy_client_and_stops_in_order() {
+async fn attacks_do_not_affect_a_healthy_client() {
     let files = open_files();
     let directory = tempfile::tempdir().unwrap();
     let mut command = demo(tenantd(), directory.path());

@@ -1,4 +1,4 @@
-//! Clients that take their time.
+//! Slow clients.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::{
 const SLOW_HEADERS: usize = 2_000;
 const SLOW_BODIES: usize = 100;
 
-/// Whether the server has ended the connection, found out by sending one byte more.
+/// Whether the server has closed the connection, checked by sending one more byte.
 fn is_ended(connection: &TcpStream) -> bool {
     let mut buffer = [0; 256];
     let ended = |result: std::io::Result<usize>| match result {
@@ -25,7 +25,7 @@ fn is_ended(connection: &TcpStream) -> bool {
     ended(connection.try_write(b"a")) || ended(connection.try_read(&mut buffer))
 }
 
-/// Connections that send a byte of a header at every other healthy request.
+/// Connections that send one header byte per two healthy requests.
 pub async fn headers(server: &Server, healthy: &Healthy) -> String {
     let mut connections = connect_many(server, SLOW_HEADERS).await;
     for connection in &mut connections {
@@ -40,8 +40,7 @@ pub async fn headers(server: &Server, healthy: &Healthy) -> String {
     format!("{SLOW_HEADERS} connections were ended within {rounds} rounds")
 }
 
-/// Requests of one tenant whose bodies stop in the middle: those that fit into its part of the memory are timed out, the others are refused at
-/// once.
+/// Incomplete bodies of one tenant: those that fit into its share of the memory time out, the others are refused immediately.
 pub async fn bodies(server: &Server) -> String {
     let answer = async |number: usize| {
         let mut connection = connect_from(attacker(number % 10), server.address).await.unwrap();

@@ -1,4 +1,4 @@
-//! HTTP/2 by hand: more streams than are allowed, and streams that are opened and reset at once.
+//! HTTP/2 by hand: more streams than allowed, and streams that are opened and reset immediately.
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -19,7 +19,7 @@ const MAX_CONCURRENT_STREAMS: u16 = 3;
 const REFUSED_STREAM: u32 = 7;
 const ENHANCE_YOUR_CALM: u32 = 11;
 const CANCEL: u32 = 8;
-/// What the configuration allows.
+/// The configured limit.
 const STREAMS: u32 = 100;
 const EXCESS: u32 = 50;
 const RESETS: u32 = 20_000;
@@ -36,7 +36,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// The next frame; none when the connection has ended.
+/// The next frame, or `None` at the end of the connection.
 async fn read_frame(connection: &mut TcpStream) -> Option<Frame> {
     let mut head = [0; 9];
     connection.read_exact(&mut head).await.ok()?;
@@ -50,7 +50,7 @@ fn number(bytes: &[u8]) -> u32 {
     u32::from_be_bytes(bytes[..4].try_into().unwrap())
 }
 
-/// A request's headers, none of them remembered by the peer.
+/// The header fields of a request, none of which the peer adds to its table.
 fn get(server: &Server, path: &str) -> Vec<u8> {
     let text = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
     let authority = server.address.to_string();
@@ -59,7 +59,7 @@ fn get(server: &Server, path: &str) -> Vec<u8> {
         .concat()
 }
 
-/// A connection whose settings have been exchanged, and the number of streams that the server allows.
+/// A connection with exchanged settings, and the number of streams that the server allows.
 async fn open(server: &Server) -> (TcpStream, Option<u32>) {
     let mut connection = connect_from(attacker(0), server.address).await.unwrap();
     let preface = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".as_slice(), &frame(SETTINGS, 0, 0, &[])].concat();
@@ -71,11 +71,11 @@ async fn open(server: &Server) -> (TcpStream, Option<u32>) {
     (connection, streams.map(|entry| number(&entry[2..])))
 }
 
-/// Opens more streams than are allowed, each waiting for an event that does not come.
+/// Opens more streams than allowed, each of which waits for an event that never comes.
 pub async fn too_many(server: &Server) -> String {
     let (mut connection, allowed) = open(server).await;
     assert_eq!(allowed, Some(STREAMS), "the server does not say how many streams it allows");
-    // The most that a number of the feed can be: nothing comes after it.
+    // The largest event number: no event follows it.
     let waiting = get(server, "/api/events?after=4611686018427387904&wait_seconds=30");
     let opened: Vec<u8> = (0..STREAMS + EXCESS).flat_map(|place| frame(HEADERS, 0x5, 2 * place + 1, &waiting)).collect();
     connection.write_all(&opened).await.unwrap();
@@ -92,7 +92,7 @@ pub async fn too_many(server: &Server) -> String {
     format!("{} of {} streams were refused", refused.len(), STREAMS + EXCESS)
 }
 
-/// Opens streams and resets them at once, for as long as the server lets it.
+/// Opens streams and resets them immediately, as long as the server allows it.
 pub async fn reset(server: &Server) -> String {
     let (mut connection, _) = open(server).await;
     let request = get(server, "/api/auth/session");
@@ -114,16 +114,16 @@ pub async fn reset(server: &Server) -> String {
     };
     let (taken, seen) = tokio::join!(send, watch);
     let mut rest = seen.as_slice();
-    let mut told = None;
+    let mut code = None;
     while let Some((head, after)) = rest.split_at_checked(9) {
         let length = usize::try_from(u32::from_be_bytes([0, head[0], head[1], head[2]])).unwrap();
         let Some((payload, after)) = after.split_at_checked(length) else { break };
         if head[3] == GOAWAY {
-            told = Some(number(&payload[4..]));
+            code = Some(number(&payload[4..]));
         }
         rest = after;
     }
-    // The connection has ended; the farewell may have got lost with what the server did not read.
-    assert!(told.is_none_or(|reason| reason == ENHANCE_YOUR_CALM), "the server said {told:?}");
-    format!("the connection was ended, reason {told:?}, the whole flood taken: {taken}")
+    // The connection has ended. The final frame may have been lost with the unread data.
+    assert!(code.is_none_or(|reason| reason == ENHANCE_YOUR_CALM), "the server said {code:?}");
+    format!("the connection was ended, reason {code:?}, the whole flood taken: {taken}")
 }

@@ -1,4 +1,4 @@
-//! Bytes on a socket, for what no well-behaved client library would send.
+//! Raw bytes on a socket, for requests that no client library sends.
 
 use std::{
     io,
@@ -26,7 +26,7 @@ pub async fn connect_from(source: Ipv4Addr, server: SocketAddr) -> io::Result<Tc
     socket.connect(server).await
 }
 
-/// As many connections, from as many addresses as that takes.
+/// Opens this number of connections, from as many addresses as needed.
 pub async fn connect_many(server: &Server, count: usize) -> Vec<TcpStream> {
     let mut connections = Vec::with_capacity(count);
     for number in 0..count {
@@ -35,13 +35,13 @@ pub async fn connect_many(server: &Server, count: usize) -> Vec<TcpStream> {
     connections
 }
 
-/// The head of a request with the server's credential, up to its last header.
+/// The head of a request with the server's credential, without the final blank line.
 pub fn head(server: &Server, method: &str, path: &str) -> String {
     let (address, key) = (server.address, &server.api_key);
     format!("{method} {path} HTTP/1.1\r\nhost: {address}\r\nx-api-key: {key}\r\ncontent-type: application/json\r\n")
 }
 
-/// Whatever comes until the peer closes or breaks the connection.
+/// Reads until the peer closes or breaks the connection.
 pub async fn read_to_end(connection: &mut TcpStream) -> String {
     let mut answer = Vec::new();
     let mut buffer = [0; 4096];
@@ -51,12 +51,12 @@ pub async fn read_to_end(connection: &mut TcpStream) -> String {
     String::from_utf8_lossy(&answer).into_owned()
 }
 
-/// The status of an HTTP/1.1 answer; none when there is none.
+/// The status of an HTTP/1.1 response, or `None` without one.
 pub fn status(answer: &str) -> Option<u16> {
     answer.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok()
 }
 
-/// Sends all of a request first and reads then, as simple clients do.
+/// Sends a whole request before reading, like simple clients.
 pub async fn ask(server: &Server, source: Ipv4Addr, request: &[u8]) -> (io::Result<()>, String) {
     let mut connection = connect_from(source, server.address).await.unwrap();
     let sent = connection.write_all(request).await;

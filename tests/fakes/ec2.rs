@@ -1,5 +1,5 @@
-//! A server that speaks as much of the EC2 Query API and of STS as is asked of it, and is strict: a wrong path, method, media type or
-//! signature is refused as AWS refuses it. It counts what it creates and forgets nothing, so it can tell what a client did twice.
+//! A strict server for the used parts of the EC2 Query API and of STS: it refuses a wrong path, method, media type or signature
+//! like AWS. It records everything it creates, so tests can detect duplicates.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -18,16 +18,16 @@ use tokio::{
 pub const ACCESS_KEY_ID: &str = "AKIAFAKEFAKEFAKEFAKE";
 pub const SECRET_ACCESS_KEY: &str = "canary-secret-access-key-0123456789";
 
-/// What happens to a request in place of, before or after its being carried out.
+/// A fault instead of, before or after carrying out a request.
 #[derive(Clone, Debug)]
 pub enum Trouble {
     /// Refused with this status, code and header line.
     Refuse(u16, &'static str, &'static str),
-    /// Held until there is a permit; then carried out.
+    /// Delayed until a permit is available, then carried out.
     HoldBefore(Arc<Semaphore>),
-    /// Carried out; then the answer is held until there is a permit.
+    /// Carried out, then the response is delayed until a permit is available.
     HoldAfter(Arc<Semaphore>),
-    /// Carried out; then the connection ends without an answer.
+    /// Carried out, then the connection is closed without a response.
     CloseAfter,
 }
 
@@ -46,7 +46,7 @@ struct State {
     instances: Vec<Instance>,
     creations: usize,
     troubles: HashMap<&'static str, VecDeque<Trouble>>,
-    /// Whether a client token is honoured, as AWS does and others do not.
+    /// Whether client tokens are respected, as AWS does and others do not.
     honours_tokens: bool,
     /// Whether a new instance stays pending.
     boots_slowly: bool,
@@ -85,7 +85,7 @@ impl FakeEc2 {
         format!("http://{}", self.address)
     }
 
-    /// The next requests for the action meet this.
+    /// Applies this fault to the next requests of the action.
     pub fn trouble(&self, action: &'static str, trouble: Trouble, times: usize) {
         let mut state = self.state.lock().unwrap();
         state.troubles.entry(action).or_default().extend(std::iter::repeat_n(trouble, times));
@@ -116,7 +116,7 @@ impl FakeEc2 {
         state.instances.iter_mut().filter(|instance| instance.id == id).for_each(|instance| instance.state = to);
     }
 
-    /// Changes an instance in any way, such as into one that cannot be read.
+    /// Changes an instance, for example into an unreadable one.
     pub fn change(&self, id: &str, change: impl Fn(&mut Instance)) {
         self.state.lock().unwrap().instances.iter_mut().filter(|instance| instance.id == id).for_each(change);
     }
@@ -125,7 +125,7 @@ impl FakeEc2 {
         self.state.lock().unwrap().instances.retain(|instance| instance.id != id);
     }
 
-    /// Waits until a request for the action has come.
+    /// Waits until a request of the action has arrived.
     pub async fn arrived(&self, action: &str) {
         let mut arrived = self.arrived.lock().await;
         while arrived.recv().await.unwrap() != action {}
@@ -144,7 +144,7 @@ async fn read(stream: &mut TcpStream) -> Option<Request> {
         let mut buffer = [0; 4096];
         let count = stream.read(&mut buffer).await.ok().filter(|count| *count > 0)?;
         bytes.extend_from_slice(&buffer[..count]);
-        // Somebody who wants to shake hands is at the wrong door.
+        // The client tries to start a TLS handshake.
         if bytes.first().is_some_and(|byte| !byte.is_ascii_uppercase()) {
             return None;
         }
@@ -207,7 +207,7 @@ fn error(code: &str) -> String {
     )
 }
 
-/// What AWS would not take.
+/// The refusal that AWS would return.
 fn refuse(request: &Request, address: SocketAddr, action: &str) -> Option<(u16, &'static str)> {
     let header = |name: &str| request.headers.get(name).map_or("", String::as_str);
     if request.head != "POST / HTTP/1.1" || header("host") != address.to_string() {

@@ -1,6 +1,6 @@
-"""Lets moto, an S3 server that was written by others, judge how tenantd keeps its backups there.
+"""Stores backups of tenantd in moto, an independent S3 server, and restores them.
 
-Takes the program. moto checks every signature. The backups are of more than one part.
+Takes the path of the program. moto checks every signature. The backups have more than one part.
 """
 
 import json
@@ -37,7 +37,7 @@ class Installation:
         return json.loads(done.stdout)
 
     def fill(self):
-        """Makes the installation, with sample data."""
+        """Creates the installation with sample data."""
         command = [self.program, "demo", "--tickets", TICKETS, "--listen", "127.0.0.1:0", "--data-dir", self.data, "--json"]
         server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert server.stdout.readline()
@@ -45,7 +45,7 @@ class Installation:
         assert server.wait(timeout=120) == 0
 
     def serve(self):
-        """Starts the server and waits until it says that it is ready."""
+        """Starts the server and waits until it is ready."""
         path = f"{self.folder}/notify"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
             manager.bind(path)
@@ -84,7 +84,7 @@ def judge(installation, endpoint):
         aws_access_key_id=allowed["access_key_id"],
         aws_secret_access_key=allowed["secret_access_key"],
     )
-    # From here on moto checks signatures and rights.
+    # From now on moto checks signatures and permissions.
     guard = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", data=b"0", method="POST", headers={"content-type": "text/plain"})
     urllib.request.urlopen(guard, timeout=10).read()
 
@@ -100,7 +100,7 @@ def judge(installation, endpoint):
         )
 
     def keys():
-        """The objects of backups, without the changes that are sent between them."""
+        """The objects of backups, without the journal segments between them."""
         found = (entry["Key"] for entry in s3.list_objects_v2(Bucket=BUCKET).get("Contents", []))
         return sorted(key for key in found if "/journal/" not in key)
 
@@ -141,7 +141,7 @@ def judge(installation, endpoint):
     assert installation.answer("check", data=restored)["clean"]
     print("tried and restored")
 
-    # Whoever has the store has no way to change a backup unseen.
+    # A change of a stored backup is detected.
     place = f"{second['place'].removeprefix(f's3://{BUCKET}/')}/snapshot.age"
     stored = bytearray(s3.get_object(Bucket=BUCKET, Key=place)["Body"].read())
     stored[len(stored) // 2] ^= 1

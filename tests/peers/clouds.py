@@ -1,8 +1,8 @@
-"""Lets moto, a server that speaks EC2, IAM and STS and was written by others, judge how tenantd speaks to AWS.
+"""Tests the AWS support of tenantd with moto, an independent server for EC2, IAM and STS.
 
-Everything goes through tenantd's API over HTTP: a credential that works, one that does not, one that may not; a fleet of several pages; an
-order with its client token; states that change. boto3 sets the scene and looks at what came of it. Takes the file that the server
-wrote when it was ready.
+All requests use tenantd's API over HTTP: a valid credential, an invalid one, one without permissions; a fleet of several pages; an
+order with its client token; state changes. boto3 prepares the data and checks the results. Takes the file that the server wrote
+when it was ready.
 """
 
 import json
@@ -29,12 +29,12 @@ NOTHING_OF_EC2 = {
 
 
 def start_moto():
-    """Starts moto on a port that it finds, and waits until it says which."""
+    """Starts moto on a free port and waits until it reports the port."""
     command = [os.path.join(os.path.dirname(sys.executable), "moto_server"), "-H", "127.0.0.1", "-p", "0"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for line in process.stderr:
         if found := re.search(r"http://127\.0\.0\.1:[0-9]+", line):
-            # Nobody else empties the pipe, and moto must not wait for us to do it.
+            # The pipe must be read, or moto blocks.
             threading.Thread(target=process.stderr.read, daemon=True).start()
             return process, found.group()
     raise SystemExit("moto did not start")
@@ -98,7 +98,7 @@ def judge(tenantd, endpoint):
     image = ec2.describe_images()["Images"][0]["ImageId"]
     ec2.run_instances(ImageId=image, InstanceType="t3.small", MinCount=FLEET, MaxCount=FLEET)
     allowed, limited = user(iam, "tenantd", ALL_OF_EC2), user(iam, "limited", NOTHING_OF_EC2)
-    # From here on moto checks signatures and rights.
+    # From now on moto checks signatures and permissions.
     guard = urllib.request.Request(f"{endpoint}/moto-api/reset-auth", data=b"0", method="POST", headers={"content-type": "text/plain"})
     urllib.request.urlopen(guard, timeout=10).read()
     ec2 = boto3.client(
@@ -151,7 +151,7 @@ def judge(tenantd, endpoint):
         assert status == 200, feed
         removed += [event["data"]["vm"]["provider_vm_id"] for event in feed["data"]]
     assert created[1]["InstanceId"] in removed, removed
-    print("state changes: stopped and terminated are told")
+    print("state changes: stopped and terminated are reported")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Gets the credential that schemathesis uses from a demonstration server, one variable a line.
+"""Prints the credential that schemathesis uses with a demo server, one variable per line.
 
 usage: credential.py tenant|operator SERVER.json DATA_DIRECTORY
 """
@@ -15,7 +15,7 @@ def main(who, server, directory):
     server = json.loads(pathlib.Path(server).read_text())
     directory = pathlib.Path(directory)
     if who == "tenant":
-        # A key of its own: the demonstration's may be revoked on the way.
+        # A separate key, because the tests may revoke the key of the demo.
         headers = {"Authorization": f"Bearer {server['api_key']}"}
         answer = post(server["url"] + "/api/admin/api-keys", {"name": "Peers", "scopes": ["*"]}, headers)
         key = json.load(answer)
@@ -33,7 +33,7 @@ def main(who, server, directory):
 
 
 def existing(url, headers, email):
-    """Records that requests can name, and a token that sets a password."""
+    """Creates records for requests, and a token that sets a password."""
     users = get(url + "/api/admin/users?limit=200", headers)["data"]
     tickets = get(url + "/api/psa/tickets?limit=200", headers)["data"]
     devices = {device["id"]: None for ticket in tickets for device in ticket["devices"]}

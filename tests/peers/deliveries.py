@@ -1,4 +1,4 @@
-"""Receives deliveries of a running server before, during and after rotations of the secret, and writes them down for the verifiers.
+"""Receives deliveries of a running server before, during and after rotations of the secret, and stores them for the verifiers.
 
 usage: deliveries.py SERVER.json DELIVERIES.json
 """
@@ -12,7 +12,7 @@ import threading
 import urllib.request
 
 PATH = "/api/admin/webhooks"
-# A body with letters of all lengths in UTF-8, and with what JSON escapes.
+# A body with characters of all lengths in UTF-8, and with characters that JSON escapes.
 NAME = 'Größe € 𝄞 "quoted" \\ / <b> \u2028 é'
 
 
@@ -73,7 +73,7 @@ def main(server, target):
     assert deliver("during", [first, second]) == 2
     assert test("test during", [first, second]) == 2
     third = rotate(1)
-    # The grace of a second is over when there is one signature again.
+    # The grace period of one second is over when there is only one signature again.
     while test("while the grace ends", [third], [first]) == 2:
         pass
     assert deliver("after", [third], [first, second]) == 1

@@ -1,4 +1,4 @@
-"""What schemathesis has to know of this API beyond its document, each with its reason."""
+"""What schemathesis must know about this API in addition to its document, each rule with its reason."""
 
 import os
 import re
@@ -7,16 +7,16 @@ import schemathesis
 from schemathesis.core.failures import AcceptedNegativeData, ServerError
 from schemathesis.openapi.checks import RejectedPositiveData, UseAfterFree
 
-# The key that the requests are made with.
+# The key of the requests.
 KEY_IN_USE = os.environ.get("PEERS_KEY_ID")
-# Somebody who can sign in.
+# A person who can sign in.
 USER = os.environ.get("PEERS_USER_ID")
 EMAIL = os.environ.get("PEERS_EMAIL")
 PASSWORD = os.environ.get("PEERS_PASSWORD")
-# What somebody else can set a password with, once.
+# A single-use token with which another person sets a password.
 TOKEN = os.environ.get("PEERS_TOKEN")
 EXAMPLE_SECRET = "correct horse battery staple"
-# What the examples of the document name does not exist. These do.
+# The ids in the document's examples do not exist. These replace them.
 ORGANIZATION = os.environ.get("PEERS_ORGANIZATION_ID")
 STAFF = os.environ.get("PEERS_STAFF_ID")
 CONTACT = os.environ.get("PEERS_CONTACT_ID")
@@ -32,7 +32,7 @@ EXAMPLES = {
 # Records that do not exist.
 NOBODY = {kind: f"{kind}_00000000000000000000000000" for kind in ("key", "usr", "prv")}
 
-# The form that the document gives for `If-Match`.
+# The documented format of `If-Match`.
 TAGS = re.compile(r'\*|(W/)?"v[0-9]{1,19}"( *, *(W/)?"v[0-9]{1,19}")*')
 
 
@@ -53,7 +53,7 @@ def before_call(ctx, case, kwargs):
 
 
 def name_existing(case):
-    """Made up ids of other records are refused at once, and nothing behind that would be tested."""
+    """Random ids of other records would be refused immediately, and nothing else would be tested."""
     existing = {
         "organization_id": ORGANIZATION,
         "contact_id": CONTACT,
@@ -87,22 +87,22 @@ def name_existing(case):
 
 
 def name_one_target(case):
-    """Two names that are made up apart from one another are never the same."""
+    """Two random names are never equal."""
     named = (case.path_parameters or {}).get("id") or (case.query or {}).get("id")
     if named is not None and isinstance(case.body, dict) and "id" in case.body:
         case.body["id"] = named
 
 
 def name_only_many(case):
-    """The words of the document: a change of several tickets has neither `?id=` nor `If-Match`."""
+    """Documented in words: a change of several tickets has neither `?id=` nor `If-Match`."""
     if isinstance(case.body, dict) and "ids" in case.body:
         (case.query or {}).pop("id", None)
         (case.headers or {}).pop("If-Match", None)
 
 
 def give_what_fits(case):
-    """The words of the document: members that are only for one kind of user, or for one status of a ticket. Several records have no one
-    record that takes over what refers to them, and new events do not come at the end of a list of the newest."""
+    """Documented in words: some members are only for one kind of user, or for one status of a ticket. Several records cannot have one
+    replacement for their references, and a list that starts with the newest events does not wait for new ones."""
     query = case.query or {}
     if isinstance(case.body, dict) and "ids" in case.body:
         query.pop("reassign_to", None)
@@ -118,7 +118,7 @@ def give_what_fits(case):
 
 
 def page_only_lists(case):
-    """The words of the document: a stream has no pages, and counts have neither pages nor rows."""
+    """Documented in words: a stream has no pages, and counts have neither pages nor rows."""
     query = case.query or {}
     if query.get("format") in ("csv", "ndjson"):
         for name in ("limit", "cursor", "include_total", "counts_by", "summary"):
@@ -129,17 +129,17 @@ def page_only_lists(case):
 
 
 def continue_only_lists(case):
-    """A made up cursor is refused at once. That is tested without filters, so that the filters are tested without it."""
+    """A random cursor is refused immediately. It is tested without filters, so that filters are tested without it."""
     if set(case.query or {}) - {"cursor", "limit", "include_total"}:
         case.query.pop("cursor", None)
 
 
-# What each idempotency key was first sent with.
+# The first request of each idempotency key.
 SENT = {}
 
 
 def renew_idempotency_key(case):
-    """schemathesis has few keys, and one that was sent with something else is refused."""
+    """schemathesis uses few keys, and reusing one for another request is refused."""
     key = (case.headers or {}).get("Idempotency-Key")
     if key is not None:
         sent = (case.operation.label, repr(case.path_parameters), repr(case.query), repr(case.body))
@@ -149,8 +149,8 @@ def renew_idempotency_key(case):
 
 
 def spare_those_in_use(case):
-    """Lists show the key in use and those whom the requests name as well. Without them the rest of the run would test little, so that
-    changes of them go to somebody who does not exist. Reading them is fine, and so is changing people who do not sign in."""
+    """Lists also contain the key in use and the people in the requests. Without them the rest of the run would test little, so changes
+    of them are redirected to missing records. Reading them is allowed, and so is changing people who do not sign in."""
     if case.method.upper() == "GET":
         return
     spared = {KEY_IN_USE, USER, PROVIDER} | ({STAFF, CONTACT} if case.method.upper() == "DELETE" else set())
@@ -161,22 +161,22 @@ def spare_those_in_use(case):
 
 
 def shorten_wait(case):
-    """A wait for events that do not come takes as long as asked for: a second shows the same as half a minute."""
+    """A long poll without events takes the requested time: one second shows the same as half a minute."""
     wait = case.query.get("wait_seconds") if isinstance(case.query, dict) else None
     if str(wait).isdigit() and 1 < int(wait) <= 30:
         case.query["wait_seconds"] = 1
 
 
 def correct_if_match(case):
-    """schemathesis has entity tags of its own for this header. Where they do not fit the pattern that the document says, it sends an
-    empty one and takes it for valid."""
+    """schemathesis has its own entity tags for this header. If they do not match the documented pattern, it sends an empty one and
+    considers it valid."""
     tag = (case.headers or {}).get("If-Match")
     if tag is not None and case.meta is not None and case.meta.generation.mode.is_positive and not TAGS.fullmatch(tag):
         case.headers["If-Match"] = "*"
 
 
 def sign_in(case):
-    """The document's examples of secrets are nobody's. With somebody's they are taken."""
+    """The secrets in the document's examples are not real. Real ones are accepted."""
     if EMAIL is None or not isinstance(case.body, dict):
         return
     if case.path == "/api/auth/login" and case.body.get("password") == EXAMPLE_SECRET:
@@ -185,8 +185,8 @@ def sign_in(case):
         case.body["token"] = TOKEN
 
 
-# What a text among the scopes or the networks of a key becomes, unless it is long: made up ones are refused at once, and nothing
-# behind that would be tested.
+# Replacements for short texts among the scopes or networks of a key: random ones are refused immediately, and nothing else would be
+# tested.
 KNOWN = {
     "scopes": ["api_keys:read", "events:read", "tickets:*", "*:read", "api_keys:write", "*"],
     "allowed_ips": ["127.0.0.0/8", "203.0.113.7", "2001:db8::/32", "::1"],
@@ -198,7 +198,7 @@ def map_body(ctx, body):
     for name, known in KNOWN.items():
         texts = body.get(name) if isinstance(body, dict) else None
         if isinstance(texts, list) and 0 < len(texts) <= len(known) and all(isinstance(text, str) and len(text) < 9 for text in texts):
-            # Entries that are repeated on purpose stay repeated.
+            # Intentionally repeated entries stay repeated.
             body[name] = [known[texts.index(text)] for text in texts]
     return body
 
@@ -206,8 +206,8 @@ def map_body(ctx, body):
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 PRIORITIES = ("critical", "high", "medium", "low")
 
-# Codes of problems that tell of the state of things and not of the form of the request: no schema can say which cursors exist, or
-# which version a record has now, or what DNS has of a domain.
+# Codes of problems with the current state, not with the format of the request: no schema can describe which cursors exist, which
+# version a record has, or the DNS records of a domain.
 ABOUT_STATE = {
     "cursor_mismatch",
     "domain_not_proven",
@@ -218,36 +218,35 @@ ABOUT_STATE = {
     "version_conflict",
 }
 
-# Rules that the descriptions tell in words, because JSON Schema cannot or not in a way that makes a better error: what is told, and
-# where, with `*` for a number or a name of the client's own. Anything else that is refused although the document allows it is a
-# failure.
+# Rules that are documented in words, because JSON Schema cannot express them or the error would be worse: the error code and its place,
+# with `*` for a number or a name of the client. Any other refusal of a request that the document allows is a failure.
 RULES_IN_WORDS = {
-    # A tenant is deleted by whoever repeats its slug; the story of an evaluation ends now, or at most 30 days ago, and has so many devices
-    # for each organization.
+    # Deleting a tenant needs its slug; the sample data of an evaluation ends now, or at most 30 days ago, and has a limited number of
+    # devices per organization.
     ("wrong_value", "confirm"),
     ("out_of_range", "/sample/at"),
     ("out_of_range", "/sample/devices"),
     ("out_of_range", "/sample/tickets"),
-    # Scopes and kinds of events grow with every release; the error lists them.
+    # Every release adds scopes and kinds of events; the error lists them.
     ("unknown_scope", "/scopes"),
     ("unknown_scope", "scope"),
     ("unknown_event", "types"),
     ("unknown_event", "type"),
     ("unknown_event", "/events/*"),
-    # Where an endpoint may be, and what may be sent to it: http or https, no address that the operator has closed, no header of the
-    # protocol's own, a certificate that can be read.
+    # The target and the headers of an endpoint: http or https, no address that the operator has closed, no header of the protocol
+    # itself, a readable certificate.
     ("wrong_form", "/url"),
     ("target_not_allowed", "/url"),
     ("not_allowed", "/headers"),
     ("wrong_form", "/ca_certificate_pem"),
-    # A replay begins at one place and ends at one place, with events in between.
+    # A replay has one start and one end, with events in between.
     ("required", ""),
     ("ambiguous", ""),
     ("empty_range", ""),
-    # A key for some organizations cannot have what is over the whole tenant, and the organizations that were made up are nobody's.
+    # A key restricted to organizations cannot have tenant-wide scopes, and random organizations do not exist.
     ("over_tenant", "/scopes"),
     ("unknown_reference", "/organization_ids"),
-    # Figures: which metrics and zones there are, what goes with what, and how many points fit; the error says what would.
+    # Analytics: the existing metrics and time zones, their combinations, and the number of points; the error lists the alternatives.
     ("unknown_metric", "metrics"),
     ("repeated", "metrics"),
     ("unknown_time_zone", "timezone"),
@@ -261,12 +260,12 @@ RULES_IN_WORDS = {
     ("required", "from"),
     # A network, which has no format in JSON Schema.
     ("wrong_form", "/allowed_ips"),
-    # The most is a setting of the operator.
+    # The operator configures the maximum.
     ("out_of_range", "/expires_days"),
     # Only for one kind of tenant.
     ("not_allowed", "/expires_days"),
-    # The address of an identity provider is HTTPS, and of nobody's closed network; domains, scopes of OAuth and paths of this site have no
-    # format in JSON Schema; an operator is one in the platform tenant alone.
+    # The address of an identity provider is HTTPS and not in a closed network; domains, OAuth scopes and paths of this site have no format
+    # in JSON Schema; an operator exists only in the platform tenant.
     ("wrong_form", "/issuer"),
     ("target_not_allowed", "/issuer"),
     ("wrong_form", "/domain"),
@@ -278,61 +277,60 @@ RULES_IN_WORDS = {
     ("not_allowed", "/default_role"),
     # A stored client secret is bound to its issuer.
     ("required", "/client_secret"),
-    # The name of a secret can stand in an expression, and its hosts are origins. A value is given for the hosts that it is sent to.
+    # The name of a secret must be valid in an expression, and its hosts are origins. New hosts need the value.
     ("wrong_form", "/name"),
     ("wrong_form", "/hosts/*"),
     ("not_found", "/workflow_ids/*"),
     ("required", "/value"),
-    # A name without a letter or digit makes no slug, and one slug is the operator's own.
+    # A name without a letter or digit gives no slug, and one slug is reserved for the operator.
     ("required", "/slug"),
     ("wrong_form", "/slug"),
-    # In the query or in the body, but somewhere.
+    # Required either in the query or in the body.
     ("required", "id"),
-    # An e-mail address. The format of JSON Schema knows fewer than there are.
+    # An e-mail address. The format of JSON Schema does not accept all valid ones.
     ("wrong_form", "/email"),
-    # Members that are required for one kind of user and not for the other, or only for one. Of a user who is changed, the kind is not
-    # in the request.
+    # Members that only one kind of user requires or allows. A request that changes a user does not contain the kind.
     ("required", "/email"),
     ("required", "/role"),
     ("not_allowed", "/role"),
     ("not_allowed", "/organization_id"),
-    # The address of a contact is one that mail can be sent to, also in a filter. Text filters are not blank.
+    # The address of a contact must be a mail address, also in a filter. Text filters are not blank.
     *(("wrong_form", name) for name in ("email", "name", "hostname", "os_version", "custom_field")),
-    # The contact of a ticket is named once: by id or by address.
+    # The contact of a ticket is given once: by id or by address.
     ("not_allowed", "/contact_email"),
     # The contact and the devices of a ticket belong to its organization.
     *(("other_organization", place) for place in ("/contact_id", "/contact_email", "/device_id", "/device_ids/*")),
-    # The owner of a device is a user who exists.
+    # The owner of a device is an existing user.
     ("unknown", "/owner_id"),
-    # What refers to a deleted record goes to another one of the same kind, which exists.
+    # References to a deleted record move to an existing record of the same kind.
     ("unknown", "reassign_to"),
     ("not_allowed", "reassign_to"),
-    # The filter of a webhook names what exists.
+    # The filter of a webhook names existing records.
     *((code, f"/filter/{name}/*") for name in ("organization_ids", "exclude_actor_ids") for code in ("wrong_form", "unknown_reference")),
     ("not_allowed", "/filter/priorities/*"),
-    # An id in another system without the system.
+    # An external id without its system.
     ("required", "external_system"),
-    # `me` is no key.
+    # `me` is not a key.
     ("not_allowed", "assignee_id"),
-    # No letter and no digit is no word. A search has a language of its own.
+    # A word has a letter or a digit. A search has its own query language.
     ("wrong_form", "q"),
     *((code, "q") for code in ("nothing_to_search", "too_many_terms", "unbalanced_quote", "too_short")),
     *((code, "q") for code in ("unknown_field", "unknown_value", "required")),
-    # Addresses and networks, hardware addresses in any spelling, packages with versions: no format of JSON Schema. A blank is no text.
+    # Addresses, networks, hardware addresses in any spelling, and packages with versions have no format in JSON Schema. Blank texts.
     *(("wrong_form", name) for name in ("ip", "mac", "software", "software_missing")),
     *((code, name) for code in ("wrong_form", "too_short") for name in ("manufacturer", "model", "os_name", "serial", "site", "tag")),
-    # The audit: kinds of events and of records grow with every release.
+    # The audit: every release adds kinds of events and of records.
     *(("unknown_value", name) for name in ("action", "resource_kind")),
-    # Unless a device or a contact leads to it.
+    # Unless a device or a contact determines it.
     ("required", "/organization_id"),
-    # Nobody has the address that was made up.
+    # The random address does not exist.
     ("unknown_reference", "/contact_email"),
-    # The names of custom fields. The error of `propertyNames` would not say which.
+    # The names of custom fields. The error of `propertyNames` would not name the field.
     ("wrong_form", "/custom_fields/*"),
-    # What a status needs.
+    # Fields that a status requires.
     ("required", "/merged_into"),
     ("required", "/resolution/summary"),
-    # What follows from how the tickets stand now: to one another, or one of several.
+    # Depends on the current state of the tickets and their relations.
     ("not_merged", "/merged_into"),
     ("itself", "/merged_into"),
     ("merged", "/merged_into"),
@@ -340,14 +338,14 @@ RULES_IN_WORDS = {
     ("too_deep", "/parent"),
     ("not_found", "/ids/*"),
     ("invalid_transition", "/ids/*"),
-    # A ticket has several names.
+    # A ticket has several identifiers.
     ("repeated", "/ids/*"),
-    # Spans of a day in order, an hour a week at least, and no answer due after the solution.
+    # Ordered time spans per day, at least one hour per week, and no response due after the resolution.
     ("not_valid", "/hours"),
     *(("not_valid", f"/hours/{day}") for day in DAYS),
     *(("not_valid", f"/targets/{priority}/first_response_minutes") for priority in PRIORITIES),
-    # Backups: a schedule has what its kind needs and nothing of the other, at times that there are; targets have names of their own; keys
-    # go with encryption; and a retention keeps something, for as long as a lock lasts.
+    # Backups: a schedule has only the fields of its kind, with existing times; names of targets are unique; keys need encryption; and a
+    # retention keeps at least one restore point, at least as long as the lock.
     *((code, f"/schedule/{field}") for code in ("required", "not_allowed") for field in ("every_minutes", "cron")),
     *(("not_valid", f"/schedule/{field}") for field in ("cron", "timezone", "window")),
     ("not_valid", "/targets/*/name"),
@@ -355,29 +353,29 @@ RULES_IN_WORDS = {
     ("not_valid", "/retention"),
     ("shorter_than_lock", "/retention"),
     ("shorter_than_lock", "/targets"),
-    # Evidence has one form.
+    # Evidence has only one format.
     *(("not_allowed", name) for name in ("explain", "window", "format")),
 }
 
 
 def told(error):
-    """What an error tells, and where. Where a request holds several tickets, the place is that in one of them."""
+    """The code and the place of an error. In a request with several tickets, the place is within one of them."""
     place = error.get("pointer", error.get("parameter", error.get("header")))
     place = re.sub(r"^(/(tickets|contacts|devices|organizations)/[0-9]+|/patch)(?=/)", "", place)
     return error["code"], re.sub(r"/[0-9]+(?=/|$)|(?<=^/custom_fields)/.*", "/*", place, flags=re.DOTALL)
 
 
 def is_workflow_rule(case, problem):
-    """One path for many questions: the words of the document say what goes with what. And a definition is a small program, of which
-    a schema can say little."""
+    """One path has many uses: the descriptions document which parameters belong together. A definition is a small program, which a
+    schema can hardly describe."""
     codes = {error["code"] for error in problem.get("errors", [])}
     if case.method.upper() in ("POST", "PATCH"):
         return bool(codes)
     return bool(codes) and codes <= {"ambiguous", "not_applicable", "required"}
 
 
-# What the words of the document say of providers and orders: which fields a kind of cloud takes and needs, where it may be, what names a
-# region or a tag can have, and that a creation and a verification have parameters of their own.
+# Documented in words for providers and orders: the allowed and required fields of each kind of cloud, its allowed addresses, valid names
+# of regions and tags, and the separate parameters of creation and verification.
 CLOUD_RULES = [
     (r"/config/.*", {"required", "unknown_field", "wrong_form", "target_not_allowed"}),
     (r"/credential(/.*)?", {"required", "unknown_field", "not_allowed", "not_valid"}),
@@ -402,16 +400,16 @@ def is_cloud_rule(problem):
 @schemathesis.hook
 def filter_failure(ctx, failure, case, response):
     if response.status_code == 431:
-        # A head that is longer than the listener takes, whatever is asked for.
+        # A request head that is too long for the listener, for any operation.
         return False
     if isinstance(failure, ServerError) and case.path == "/api/auth/sso":
-        # The identity providers that were made up are not there to answer.
+        # Random identity providers do not respond.
         return response.json().get("code") not in {"provider_error", "provider_timeout"}
     if isinstance(failure, UseAfterFree):
-        # A key is revoked for good, but its record stays to be read for a while: it must say so.
+        # A revoked key never works again, but its record stays readable for a while and must show the revocation.
         return response.json().get("status") != "revoked"
     if isinstance(failure, AcceptedNegativeData) and isinstance(case.body, dict) and case.body.get("atomic") is False:
-        # Each record is answered for by itself: one that is not valid has an error in its place.
+        # Each record has its own result: an invalid one has an error in its position.
         return not any("error" in result for result in response.json().get("results", []))
     if not isinstance(failure, RejectedPositiveData):
         return True

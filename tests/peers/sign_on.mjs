@@ -1,5 +1,5 @@
-// Lets oidc-provider, a certified OpenID provider, and Chromium judge single sign-on: somebody goes from the sign-in page through the provider
-// to a session that opens the tickets, without a script on any page of ours, and again after the provider has changed its keys.
+// Tests single sign-on with oidc-provider, a certified OpenID provider, and Chromium: a person goes from the sign-in page through the
+// provider to a session that can read tickets, without scripts on our pages, and again after the provider has rotated its keys.
 //
 // Takes the folder of the npm packages, and the file that the server wrote when it was ready.
 
@@ -56,7 +56,7 @@ async function startProvider() {
   return { server, issuer, change };
 }
 
-/** Goes through the sign-in page; where the browser is in the end. */
+/** Goes through the sign-in page and returns the final address of the browser. */
 async function signOn(context, person) {
   const page = await context.newPage();
   const complaints = [];
@@ -64,7 +64,7 @@ async function signOn(context, person) {
   await page.goto(`${url}/sign-in?return_to=/api/psa/tickets`);
   await page.getByLabel("E-mail address").fill(`${person}@${DOMAIN}`);
   await page.getByRole("button", { name: "Continue" }).click();
-  // The provider asks who it is and whether that is right, unless it knows already.
+  // The provider asks for a login and for consent, unless it has a session.
   const settled = (address) => address.href.startsWith(`${url}/api/`) || address.pathname.startsWith("/interaction/");
   await page.waitForURL(settled, { timeout: PATIENCE });
   while (!page.url().startsWith(url)) {
@@ -91,7 +91,7 @@ async function timeRefusal(domain) {
   return performance.now() - started;
 }
 
-/** How long a domain without a provider takes beside one whose provider is disabled. Told, not judged: a busy machine is no fault. */
+/** Compares the times of a domain without a provider and of one with a disabled provider. Only reported: a busy machine is not an error. */
 async function compareTimes() {
   const times = { "disabled.example": [], "unknown.example": [] };
   for (let turn = 0; turn < TRIES; turn += 1) {
@@ -135,7 +135,7 @@ try {
   await compareTimes();
 
   change("second");
-  // Keys that were read a moment ago are not read again, so the first may be refused.
+  // Keys that were fetched a moment ago are not fetched again, so the first attempt may be refused.
   const end = Date.now() + PATIENCE;
   for (;;) {
     const again = await signOn(context, "ada");

@@ -1,4 +1,4 @@
-// Judges received deliveries with the official package from npm.
+// Verifies received deliveries with the official package from npm.
 // usage: node verify.mjs DIRECTORY_OF_PACKAGES DELIVERIES.json
 
 import assert from "node:assert/strict";
@@ -19,7 +19,7 @@ function accepts(secret, headers, body) {
   }
 }
 
-// Another letter of the same kind at this place.
+// Replaces the letter at this position with another of the same kind.
 function flip(text, place) {
   const letter = text[place];
   const other = /[0-9]/.test(letter) ? (letter === "0" ? "1" : "0") : letter === "a" ? "b" : "a";

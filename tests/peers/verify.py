@@ -1,4 +1,4 @@
-"""Judges received deliveries with the official package from PyPI.
+"""Verifies received deliveries with the official package from PyPI.
 
 usage: verify.py DELIVERIES.json
 """
@@ -20,7 +20,7 @@ def accepts(secret, headers, body):
 
 
 def flip(text, place):
-    """Another letter of the same kind at this place."""
+    """Replaces the letter at this position with another of the same kind."""
     other = "1" if text[place] == "0" else "0" if text[place].isdigit() else "b" if text[place] == "a" else "a"
     return text[:place] + other + text[place + 1 :]
 

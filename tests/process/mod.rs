@@ -1,4 +1,4 @@
-//! The real binary as a child process. **Invariant:** no child outlives the value that stands for it.
+//! The real binary as a child process. **Invariant:** no child outlives the value that represents it.
 
 pub mod journal;
 
@@ -15,12 +15,12 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::Value;
 
-/// The command with nothing of this process's settings in its environment.
+/// The command without settings from the environment of this process.
 pub fn tenantd() -> Command {
     bare(Command::new(env!("CARGO_BIN_EXE_tenantd")))
 }
 
-/// Takes the settings of whoever runs the tests out of a command's environment.
+/// Removes the settings of the calling environment from a command.
 pub fn bare(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TENANTD_")) {
         command.env_remove(name);
@@ -28,7 +28,7 @@ pub fn bare(mut command: Command) -> Command {
     command
 }
 
-/// Turns a command into the evaluation server on a free port of loopback, with its data in `directory`.
+/// Makes the command start the demo server on a free loopback port, with its data in `directory`.
 pub fn demo(mut command: Command, directory: &Path) -> Command {
     command.args(["demo", "--tickets", "0", "--listen", "127.0.0.1:0", "--json", "--data-dir"]).arg(directory);
     command.env("TENANTD_RATE_LIMITS__ENABLED", "false").env("TENANTD_API_KEYS__MAX_LIVE", "1000000");
@@ -36,7 +36,7 @@ pub fn demo(mut command: Command, directory: &Path) -> Command {
     command
 }
 
-/// A server that listens, in a process group of its own.
+/// A listening server in its own process group.
 pub struct Server {
     child: Child,
     readers: Vec<JoinHandle<()>>,
@@ -47,13 +47,13 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts the command and waits until it says where it listens.
+    /// Starts the command and waits until it reports its address.
     pub fn start(mut command: Command) -> Self {
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0).spawn().unwrap();
         let output = Arc::new(Mutex::new(String::new()));
         let (mut stdout, stderr) = (BufReader::new(child.stdout.take().unwrap()), BufReader::new(child.stderr.take().unwrap()));
-        // Nobody else empties the pipes, and a server must not wait for us to do it.
+        // The pipes must be read, or the server blocks.
         let mut readers = vec![keep(stderr, output.clone())];
         let ready = loop {
             let mut line = String::new();
@@ -77,7 +77,7 @@ impl Server {
         Pid::from_child(&self.child)
     }
 
-    /// Waits for the process to end. The status, and all that it said.
+    /// Waits for the end of the process. Returns the status and the whole output.
     pub fn wait(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         self.readers.drain(..).for_each(|reader| reader.join().unwrap());
@@ -85,7 +85,7 @@ impl Server {
         (status, output)
     }
 
-    /// Waits for the process to end by a signal that somebody has sent.
+    /// Waits until a signal from elsewhere has ended the process.
     pub fn was_killed(self) {
         let (status, output) = self.wait();
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "it ended by itself, with {status}:\n{output}");
@@ -95,7 +95,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            // It may have ended in this very moment; then there is nothing to do.
+            // The process may have just ended; then there is nothing to do.
             let _ = kill_process_group(self.pid(), Signal::KILL);
             drop(self.child.wait());
         }

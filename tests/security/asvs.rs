@@ -1,4 +1,4 @@
-//! Keeps `ASVS.md` honest: one row a requirement of levels 1 and 2, each with a verdict, and every test that a row names is there.
+//! Checks `ASVS.md`: it has one row per requirement of levels 1 and 2, each with a verdict, and every test that a row names exists.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -31,7 +31,7 @@ fn rows(text: &str) -> Vec<Row<'_>> {
 }
 
 #[test]
-fn each_security_requirement_has_a_verdict_and_the_tests_it_names_are_there() {
+fn every_requirement_has_a_verdict_and_existing_tests() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(root.join("tests/security/ASVS.md")).unwrap();
     let sources: Vec<String> =
@@ -52,15 +52,14 @@ fn each_security_requirement_has_a_verdict_and_the_tests_it_names_are_there() {
             let declared = format!("fn {test}(");
             let found =
                 if test.contains('/') { root.join(test).exists() } else { sources.iter().any(|source| source.contains(&declared)) };
-            assert!(found, "{} names {test}, which is nowhere", row.number);
+            assert!(found, "{} names {test}, which does not exist", row.number);
         }
     }
 }
 
-/// What is kept of rendered answers is looked through by `an_answer_that_is_kept_holds_no_secret_and_is_for_its_audience`. A slice that keeps more
-/// belongs there too.
+/// `cached_responses_have_no_secret_and_one_audience` checks the cached responses. A slice with another cache must be added to that test.
 #[test]
-fn only_answers_about_keys_and_tickets_are_kept() {
+fn only_key_and_ticket_responses_are_cached() {
     let sources = super::rust_files("src");
     let keeps = |text: &str| text.contains("AnswerCache<") && !text.contains("pub struct AnswerCache<");
     let keepers: BTreeSet<String> = sources.into_iter().filter(|source| keeps(&source.text)).map(|source| source.path).collect();

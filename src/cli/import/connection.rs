@@ -1,4 +1,5 @@
-//! The way to the server: over its admin socket, or over the network with an API key. The body is sent while the answer is read.
+//! Connects to the server over its admin socket, or over the network with an API key. It sends the body while it reads the
+//! response.
 
 use std::{path::PathBuf, pin::Pin, sync::Arc};
 
@@ -28,12 +29,12 @@ pub(super) enum Target {
     Server { url: String, key: Secret, ca_file: Option<PathBuf> },
 }
 
-/// What the server said.
+/// The response of the server.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
-    /// The first lines that it did not take up.
+    /// The first lines that it did not import.
     pub(super) failures: Vec<Value>,
-    /// The last line; absent when the answer was cut off.
+    /// The last line. `None` if the response is incomplete.
     pub(super) end: Option<Value>,
 }
 
@@ -42,11 +43,11 @@ trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
 
 fn broken(error: impl std::fmt::Display) -> Failure {
-    Failure::Failed(format!("the server does not answer: {error}"))
+    Failure::Failed(format!("the request to the server failed: {error}"))
 }
 
 impl Target {
-    /// Sends the pieces as they come, and reads the answer to its end.
+    /// Sends the pieces and reads the complete response.
     pub(super) async fn send(self, pieces: mpsc::Receiver<Bytes>) -> Result<Answer, Failure> {
         let (io, request) = self.connect().await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(io)).await.map_err(broken)?;
@@ -78,7 +79,7 @@ impl Target {
             }
             Self::Server { url, key, ca_file } => {
                 let uri: Uri = url.parse().map_err(|error| Failure::Failed(format!("{url}: {error}")))?;
-                let host = uri.host().ok_or_else(|| Failure::Failed(format!("{url} names no host")))?.to_owned();
+                let host = uri.host().ok_or_else(|| Failure::Failed(format!("{url} has no host")))?.to_owned();
                 let secure = match uri.scheme_str() {
                     Some("https") => true,
                     Some("http") => false,
@@ -86,7 +87,7 @@ impl Target {
                 };
                 let port = uri.port_u16().unwrap_or(if secure { 443 } else { 80 });
                 let bare = host.trim_matches(['[', ']']);
-                let unreachable = |error: std::io::Error| Failure::NotRunning(format!("no server answers at {url}: {error}"));
+                let unreachable = |error: std::io::Error| Failure::NotRunning(format!("cannot connect to {url}: {error}"));
                 let stream = TcpStream::connect((bare, port)).await.map_err(unreachable)?;
                 let io: Pin<Box<dyn Io>> = if secure { Box::pin(secured(stream, bare, ca_file).await?) } else { Box::pin(stream) };
                 let authority = uri.authority().map(ToString::to_string).unwrap_or_default();
@@ -105,7 +106,7 @@ async fn secured(
     host: &str,
     ca_file: Option<PathBuf>,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, Failure> {
-    let missing = "name with --ca-file whom to trust: the certificate authority, or the server's own tls/certificate.pem";
+    let missing = "specify with --ca-file what to trust: a certificate authority, or tls/certificate.pem of the server";
     let path = ca_file.ok_or_else(|| Failure::Failed(missing.to_owned()))?;
     let fail = |error: &dyn std::fmt::Display| Failure::Failed(format!("{}: {error}", path.display()));
     let mut roots = rustls::RootCertStore::empty();

@@ -1,5 +1,5 @@
-//! A file as the lines that the server takes: rows of CSV become objects, lines of JSON stay as they are. Only the piece at hand is
-//! in memory. What is wrong with a record is for the server to tell, which knows all of the rules.
+//! Converts a file to the lines that the server accepts: CSV rows become objects, JSON lines stay unchanged. Only one piece at a
+//! time is in memory. **Boundary:** the server validates the records, because it knows all rules.
 
 use std::{
     fs::File,
@@ -17,10 +17,11 @@ use super::super::Failure;
 
 const PIECE: usize = 64 << 10;
 
-/// Columns that are numbers, and columns that are true or false. All others are texts.
+/// The columns with numbers. Columns that are not listed here contain text.
 const NUMBERS: [&str; 4] = ["hardware.memory_bytes", "hardware.cpu.cores", "patch.missing_critical", "patch.missing_other"];
+/// The columns with true or false.
 const FLAGS: [&str; 4] = ["deleted", "os.reboot_required", "security.firewall", "security.disk_encryption"];
-/// A column with several texts, separated by semicolons.
+/// The column with several texts, separated by semicolons.
 const TAGS: &str = "tags";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -53,7 +54,7 @@ impl Rows {
         self.length
     }
 
-    /// What the server's numbers count.
+    /// The unit of the numbers in the server's response.
     pub(super) fn noun(&self) -> &'static str {
         match self.format {
             Format::Csv => "record",
@@ -61,7 +62,7 @@ impl Rows {
         }
     }
 
-    /// Reads to the end, and hands on the pieces. Ends early when nobody takes them any more.
+    /// Reads the whole file and sends its pieces. Stops early if the receiver is closed.
     pub(super) fn send(self, sender: &mpsc::Sender<Bytes>, bar: &ProgressBar) -> Result<(), Failure> {
         let mut out = Pieces { sender, text: Vec::with_capacity(PIECE * 2) };
         let reader = bar.wrap_read(self.reader);
@@ -80,7 +81,7 @@ struct Pieces<'a> {
 }
 
 impl Pieces<'_> {
-    /// Whether to go on.
+    /// Returns false if the receiver is closed.
     fn push(&mut self, line: &[u8]) -> bool {
         self.text.extend_from_slice(line);
         self.text.push(b'\n');
@@ -109,7 +110,7 @@ fn send_lines(mut reader: impl BufRead, kind: Option<&str>, out: &mut Pieces<'_>
     }
 }
 
-/// The object with its kind, unless it has one or is no object.
+/// Adds the kind to an object. `None` if it already has a kind or is not an object.
 fn with_kind(line: &[u8], kind: &str) -> Option<Vec<u8>> {
     let mut object: Map<String, Value> = serde_json::from_slice(line).ok()?;
     if object.contains_key("kind") {
@@ -120,11 +121,11 @@ fn with_kind(line: &[u8], kind: &str) -> Option<Vec<u8>> {
 }
 
 fn send_csv(reader: impl Read, kind: Option<&str>, out: &mut Pieces<'_>) -> Result<(), Failure> {
-    let broken = |error: csv::Error| Failure::Failed(format!("the file is not usable CSV: {error}"));
+    let broken = |error: csv::Error| Failure::Failed(format!("the file is not valid CSV: {error}"));
     let mut reader = csv::Reader::from_reader(reader);
     let headers: Vec<String> = reader.headers().map_err(broken)?.iter().map(|header| header.trim().to_owned()).collect();
     if kind.is_none() && !headers.iter().any(|header| header == "kind") {
-        let text = "the file has no column named kind; say with --kind what its records are";
+        let text = "the file has no column named kind; specify the kind of its records with --kind";
         return Err(Failure::Failed(text.to_owned()));
     }
     let mut row = csv::StringRecord::new();
@@ -144,7 +145,7 @@ fn object(headers: &[String], row: &csv::StringRecord, kind: Option<&str>) -> Re
         object.insert("kind".to_owned(), Value::from(kind));
     }
     for (header, text) in headers.iter().zip(row) {
-        // An empty cell says nothing.
+        // An empty cell means that the field is absent.
         if !text.is_empty() {
             put(&mut object, header, header, value(header, text))?;
         }
@@ -158,8 +159,9 @@ fn put(object: &mut Map<String, Value>, header: &str, path: &str, value: Value) 
         return Ok(());
     };
     let inner = object.entry(first).or_insert_with(|| Value::Object(Map::new()));
-    let clash = || Failure::Failed(format!("the column {header} is inside of another column"));
-    // The name of a custom field may have dots in it.
+    let clash =
+        || Failure::Failed(format!("the column {header} conflicts with another column: one of them would be a field of the other"));
+    // The name of a custom field can contain dots.
     if first == "custom_fields" {
         inner.as_object_mut().ok_or_else(clash)?.insert(rest.to_owned(), value);
         return Ok(());
@@ -189,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_becomes_an_object_with_the_types_that_the_server_wants() {
+    fn rows_become_objects_with_typed_fields() {
         let headers: Vec<String> =
             ["external_id", "os.family", "hardware.cpu.cores", "os.reboot_required", "tags", "custom_fields.a.b", "site"]
                 .map(str::to_owned)
@@ -202,11 +204,11 @@ mod tests {
                 "hardware": {"cpu": {"cores": 8}}, "tags": ["a", "b"], "custom_fields": {"a.b": "x"},
             })
         );
-        assert_eq!(value("patch.missing_other", "many"), json!("many"), "the server tells what is wrong with it");
+        assert_eq!(value("patch.missing_other", "many"), json!("many"), "the server reports the error");
     }
 
     #[test]
-    fn a_line_gets_its_kind_unless_it_has_one() {
+    fn lines_without_a_kind_get_one() {
         assert_eq!(with_kind(b"{\"a\":1}", "user").unwrap(), b"{\"a\":1,\"kind\":\"user\"}");
         assert_eq!(with_kind(b"{\"kind\":\"device\"}", "user"), None);
         assert_eq!(with_kind(b"nonsense", "user"), None);

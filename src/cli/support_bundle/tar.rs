@@ -1,10 +1,10 @@
-//! A tar file (POSIX ustar) of a few files from memory, that only its owner can read. Names are short and ours.
+//! Writes a tar file (POSIX ustar) from files in memory. Only its owner can read it. File names must be short.
 
 use std::{io::Write, os::unix::fs::OpenOptionsExt, path::Path};
 
 const BLOCK: usize = 512;
 
-/// Writes a new file; one that exists is refused.
+/// Writes a new file. Fails if it exists.
 pub(super) fn write(path: &Path, folder: &str, files: &[(String, Vec<u8>)], seconds: u64) -> std::io::Result<u64> {
     let mut out = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     let mut length = 0;
@@ -28,7 +28,7 @@ fn header(name: &str, length: usize, seconds: u64) -> [u8; BLOCK] {
         (116, "0000000\0".to_owned()),
         (124, format!("{length:011o}\0")),
         (136, format!("{seconds:011o}\0")),
-        // The checksum counts as blanks while it is computed.
+        // The checksum is computed with blanks in its own field.
         (148, "        0".to_owned()),
         (257, "ustar\u{0}00".to_owned()),
     ];
@@ -53,13 +53,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_system_unpacks_what_was_written() {
+    fn tar_unpacks_the_file() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("bundle.tar");
         let files = [("a.txt".to_owned(), b"short".to_vec()), ("b.bin".to_owned(), vec![7; 1024]), ("c".to_owned(), Vec::new())];
         let length = write(&path, "folder", &files, 1_767_225_600).unwrap();
         assert_eq!(length, std::fs::metadata(&path).unwrap().len());
-        assert!(write(&path, "folder", &files, 0).is_err(), "a file that exists is left alone");
+        assert!(write(&path, "folder", &files, 0).is_err(), "an existing file is not overwritten");
         let unpacked = std::process::Command::new("tar").arg("-xf").arg(&path).arg("-C").arg(directory.path()).status().unwrap();
         assert!(unpacked.success());
         for (name, content) in files {

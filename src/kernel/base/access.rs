@@ -1,5 +1,5 @@
-//! Who may do what: scopes, roles, and the identity behind a request. Plain data; how a request proves its identity is
-//! `tenantd_http::principal`, and who checks the proof is `tenantd_auth`.
+//! Who may do what: scopes, roles, and the identity behind a request. This is plain data. How a request carries its credential is
+//! in `tenantd_http::credentials`, and `tenantd_auth` checks it.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ macro_rules! scopes {
                 match self { $(Self::$variant => $name),* }
             }
 
-            /// What it allows, for the documentation.
+            /// What the scope allows, for the documentation.
             pub const fn description(self) -> &'static str {
                 match self { $(Self::$variant => $what),* }
             }
@@ -40,17 +40,17 @@ scopes! {
     WorkflowsWrite "workflows:write" "Create, change and archive workflow definitions.";
     WorkflowsRun "workflows:run" "Start and steer workflow runs.";
     WorkflowsApprove "workflows:approve" "Approve or reject waiting workflow steps.";
-    SearchRead "search:read" "Search; each hit also needs the read scope of its kind.";
+    SearchRead "search:read" "Search. Each hit also needs the read scope of its kind.";
     InventoryRead "inventory:read" "Read devices and the asset inventory.";
-    ProvidersRead "providers:read" "Read cloud providers, never their secrets.";
+    ProvidersRead "providers:read" "Read cloud providers, but never their secrets.";
     ProvidersWrite "providers:write" "Create, verify, change and delete cloud providers.";
     VmsRead "vms:read" "Read virtual machines.";
     VmsWrite "vms:write" "Provision virtual machines.";
     BackupRead "backup:read" "Read backup configuration and posture.";
     BackupWrite "backup:write" "Change backup configuration.";
     AnalyticsRead "analytics:read" "Read the tenant's analytics.";
-    PlatformRead "platform:read" "Read platform analytics; works in the platform tenant only.";
-    ApiKeysRead "api_keys:read" "List API keys, never their plaintext.";
+    PlatformRead "platform:read" "Read platform analytics. Works only in the platform tenant.";
+    ApiKeysRead "api_keys:read" "List API keys, but never their plaintext.";
     ApiKeysWrite "api_keys:write" "Create, change, rotate and revoke API keys.";
     WebhooksRead "webhooks:read" "Read webhook endpoints and their deliveries.";
     WebhooksWrite "webhooks:write" "Create, change, test and delete webhook endpoints.";
@@ -58,20 +58,20 @@ scopes! {
     UsersRead "users:read" "Read users.";
     UsersWrite "users:write" "Create, change and disable users.";
     IngestWrite "ingest:write" "Send organizations, users, devices and backup jobs.";
-    SecretsWrite "secrets:write" "List, create, change, rotate and delete named secrets, never read their values.";
+    SecretsWrite "secrets:write" "List, create, change, rotate and delete named secrets, but never read their values.";
     SecretsUse "secrets:use" "Save and start workflows that send named secrets.";
-    QuotasRead "quotas:read" "Read the quotas of the tenant, and what it uses of them.";
+    QuotasRead "quotas:read" "Read the quotas of the tenant and their current use.";
     DirectoryRead "directory:read" "Read organizations, contacts and devices.";
     DirectoryWrite "directory:write" "Create, change and delete organizations, contacts and devices.";
 }
 
-/// Which scopes a wildcard stands for. A credential that was given a wildcard keeps what it stood for then: scopes that a later release
-/// adds do not join it.
+/// The set of scopes that a wildcard stands for. A credential with a wildcard keeps the set of its own generation: scopes that a
+/// later release adds do not join it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Generation(pub u16);
 
 impl Generation {
-    /// That of the scopes of this release.
+    /// The generation with all scopes of this release.
     pub const CURRENT: Self = Self(2);
 }
 
@@ -84,7 +84,7 @@ impl Scope {
         self.name().split_once(':').map_or("", |(_, action)| action)
     }
 
-    /// Whether it only reads.
+    /// Whether the scope only reads.
     pub fn is_read(self) -> bool {
         self.action() == "read"
     }
@@ -93,7 +93,7 @@ impl Scope {
         1 << (self as u64)
     }
 
-    /// The first generation of wildcards that has it.
+    /// The first generation of wildcards that includes the scope.
     const fn since(self) -> Generation {
         match self {
             Self::SecretsWrite | Self::SecretsUse | Self::QuotasRead => Generation(1),
@@ -109,7 +109,7 @@ pub struct Grants(u64);
 
 impl Grants {
     pub const NONE: Self = Self(0);
-    /// Those over records that belong to an organization, which is all that a key for some organizations can have.
+    /// The scopes over records that belong to an organization. A key for some organizations can have only these.
     pub const BY_ORGANIZATION: Self = Self::of(&[
         Scope::TicketsRead,
         Scope::TicketsWrite,
@@ -126,14 +126,14 @@ impl Grants {
         Scope::DirectoryWrite,
     ]);
 
-    /// Those that create and change credentials. A secret that a rotation has replaced does not have them.
+    /// The scopes that create and change credentials. A secret that a rotation has replaced does not have them.
     pub const OVER_CREDENTIALS: Self = Self::of(&[Scope::ApiKeysWrite, Scope::UsersWrite]);
 
     pub fn all() -> Self {
         Scope::ALL.iter().copied().collect()
     }
 
-    /// These scopes, in a constant.
+    /// A set of these scopes, for use in a constant.
     pub const fn of(scopes: &[Scope]) -> Self {
         let (mut set, mut rest) = (0, scopes);
         while let [scope, others @ ..] = rest {
@@ -167,7 +167,7 @@ impl Grants {
         Self(self.0 & !other.0)
     }
 
-    /// Those that only read.
+    /// The scopes of this set that only read.
     pub fn reads(self) -> Self {
         self.iter().filter(|scope| scope.is_read()).collect()
     }
@@ -176,12 +176,13 @@ impl Grants {
         Scope::ALL.iter().copied().filter(move |scope| self.allows(*scope))
     }
 
-    /// What a list of scope patterns grants; patterns that are not known grant nothing.
+    /// The scopes that a list of patterns grants. Unknown patterns grant nothing.
     pub fn from_patterns<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Self {
         Self::from_patterns_of(Generation::CURRENT, patterns)
     }
 
-    /// As [`Self::from_patterns`], with wildcards as they were meant in a generation. A scope by its name is always meant.
+    /// Like [`Self::from_patterns`], with the wildcards of a given generation. A scope that is listed by its name is always
+    /// included.
     pub fn from_patterns_of<'a>(generation: Generation, patterns: impl IntoIterator<Item = &'a str>) -> Self {
         let expand = |pattern: &str| {
             let known = |scope: &Scope| scope.since() <= generation || scope.name() == pattern;
@@ -197,10 +198,10 @@ impl FromIterator<Scope> for Grants {
     }
 }
 
-/// What reads everything that an administrator does is made of.
+/// The scopes that are needed to read everything that an administrator does.
 pub const AUDIT_READ: Grants = Grants::of(&[Scope::ApiKeysRead, Scope::WebhooksRead, Scope::EventsRead, Scope::UsersRead]);
 
-/// The scopes that a pattern stands for: a scope's name, `area:*`, `*:action` or `*`. `None` for a pattern that matches nothing.
+/// The scopes that a pattern stands for: the name of a scope, `area:*`, `*:action` or `*`. `None` if the pattern matches nothing.
 pub fn expand(pattern: &str) -> Option<Grants> {
     let wanted = |scope: &Scope| match pattern.split_once(':') {
         None => pattern == "*",
@@ -213,7 +214,7 @@ pub fn expand(pattern: &str) -> Option<Grants> {
     (grants != Grants::NONE).then_some(grants)
 }
 
-/// Every pattern that [`expand`] knows, for error messages and the published document.
+/// Every pattern that [`expand`] accepts, for error messages and the published document.
 pub fn known_patterns() -> Vec<String> {
     let mut areas: Vec<&str> = Scope::ALL.iter().map(|scope| scope.area()).collect();
     areas.dedup();
@@ -230,12 +231,12 @@ vocabulary! {
     /// The role of a person who signs in.
     Role:
     Admin "admin", Technician "technician", Viewer "viewer",
-    /// Runs the installation; lives in the platform tenant and sees no other tenant's content.
+    /// Operates the installation. Lives in the platform tenant and sees no content of other tenants.
     Operator "operator",
 }
 
 impl Role {
-    /// What the role is worth in a tenant of this kind: an operator's is worth something in the platform tenant alone.
+    /// The scopes of the role in a tenant of this kind. The role of an operator has scopes only in the platform tenant.
     pub fn grants_in(self, kind: TenantKind) -> Grants {
         if self == Self::Operator && kind != TenantKind::Platform { Grants::NONE } else { self.grants() }
     }
@@ -255,16 +256,16 @@ impl Role {
 }
 
 vocabulary! {
-    /// What kind of customer a tenant is.
+    /// The kind of a tenant.
     TenantKind:
     Standard "standard",
-    /// Tried offline: synthetic data, an end date, keys that can be told apart.
+    /// An evaluation with synthetic data, an end date, and keys that are recognizable as evaluation keys.
     Evaluation "evaluation",
-    /// The operator's own; exactly one exists.
+    /// The operator's own tenant. Exactly one exists.
     Platform "platform",
 }
 
-/// The proven identity behind a request.
+/// The authenticated identity behind a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Principal {
     pub tenant_id: TenantId,
@@ -273,20 +274,20 @@ pub struct Principal {
     pub identity: Identity,
     pub grants: Grants,
     pub reach: Reach,
-    /// The networks that it works from; `None` for any.
+    /// The networks from which the credential works; `None` for any.
     pub networks: Option<Arc<[IpNet]>>,
-    /// When it ends by itself; `None` for a session, whose end is not set.
+    /// When the credential expires; `None` for a session, which has no fixed end.
     pub until: Option<Timestamp>,
-    /// Whether a rotation has replaced its secret, which works only until the overlap is over.
+    /// Whether a rotation has replaced the secret. It then works only until the overlap ends.
     pub superseded: bool,
 }
 
-/// Whose records a credential sees and changes, within its tenant.
+/// The records that a credential sees and changes within its tenant.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Reach {
     #[default]
     Everything,
-    /// Only what belongs to one of these organizations, in order. What belongs to none is out of reach.
+    /// Only records that belong to one of these organizations, in order. Records without an organization are out of reach.
     Organizations(Arc<[OrganizationId]>),
 }
 
@@ -301,7 +302,7 @@ impl Reach {
         Self::Organizations(organizations.into())
     }
 
-    /// What is left of grants: a scope over the whole tenant is worth nothing to one who reaches a part of it.
+    /// The grants that remain within this reach. A restricted reach removes all tenant-wide scopes.
     pub fn limit(&self, grants: Grants) -> Grants {
         match self {
             Self::Everything => grants,
@@ -309,7 +310,7 @@ impl Reach {
         }
     }
 
-    /// The organizations that both a filter and the reach allow; `None` for all there are.
+    /// The organizations that both a filter and the reach allow; `None` for all organizations.
     pub fn narrow(&self, wanted: Option<Vec<OrganizationId>>) -> Option<Vec<OrganizationId>> {
         match (self, wanted) {
             (Self::Everything, wanted) => wanted,
@@ -321,7 +322,7 @@ impl Reach {
         }
     }
 
-    /// Whether a record that belongs to this organization, or to none, is within reach.
+    /// Whether a record of this organization, or of none, is within reach.
     pub fn covers(&self, organization: Option<OrganizationId>) -> bool {
         match self {
             Self::Everything => true,
@@ -343,12 +344,12 @@ pub enum Identity {
         id: ApiKeyId,
         name: String,
     },
-    /// Whoever may open the admin socket.
+    /// Anyone who may open the admin socket.
     LocalOperator,
 }
 
 impl Principal {
-    /// May act for the whole installation, beyond one tenant.
+    /// Whether the caller may act for the whole installation, beyond one tenant.
     pub fn is_operator(&self) -> bool {
         match &self.identity {
             Identity::LocalOperator => true,
@@ -357,7 +358,7 @@ impl Principal {
         }
     }
 
-    /// A short text that is unique for the credential: the scope of idempotency keys and rate limits.
+    /// A short value that is unique for the credential. It is the scope of idempotency keys and rate limits.
     pub fn credential(&self) -> [u8; 16] {
         match &self.identity {
             Identity::User { id, .. } => *id.as_bytes(),
@@ -384,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operator_is_one_in_the_platform_tenant_only() {
+    fn an_operator_has_rights_only_in_the_platform_tenant() {
         for kind in [TenantKind::Standard, TenantKind::Evaluation, TenantKind::Platform] {
             let (id, session_id) = (UserId::from_bytes([1; 16]), SessionId::from_bytes([2; 16]));
             let identity = Identity::User { id, session_id, email: String::new(), name: String::new(), role: Role::Operator };
@@ -424,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn roles_hold_what_the_documentation_says() {
+    fn roles_have_the_documented_scopes() {
         assert!(!Role::Admin.grants().allows(Scope::PlatformRead));
         assert!(Role::Operator.grants().allows(Scope::PlatformRead));
         for (scope, technician, viewer) in [

@@ -1,7 +1,8 @@
-//! Authority as a value: what somebody may do, where, from where and until when. Plain data: no store, no clock, no HTTP.
+//! Authority as a value: what a caller may do, where, from which networks and until when. This is plain data: no store, no clock,
+//! no HTTP.
 //!
-//! Every check of rights over rights uses this module: who may create, change or act through a credential, and who may read a record.
-//! **Invariant:** an authority over some organizations holds no tenant-wide scope. **Invariant:** `Only` of nothing reaches nothing.
+//! Every comparison of rights uses this module: who may create, change or act through a credential, and who may read a record.
+//! **Invariant:** an authority over some organizations holds no tenant-wide scope. **Invariant:** an empty `Only` reaches nothing.
 //! Stored and wire forms in which an empty list means "all" become [`Within::All`] where they are read, never here.
 
 use std::{collections::BTreeSet, fmt};
@@ -14,17 +15,17 @@ use super::{
     id::{OrganizationId, TenantId},
 };
 
-/// Everything, or only these.
+/// Everything, or only the given part.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Within<T> {
     All,
-    /// An empty one reaches nothing.
+    /// An empty part reaches nothing.
     Only(T),
 }
 
 pub type Organizations = BTreeSet<OrganizationId>;
 
-/// A set of IP networks in canonical form: two of them are equal if they hold the same addresses.
+/// A set of IP networks in canonical form: two sets are equal if they contain the same addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Networks(Vec<IpNet>);
 
@@ -38,7 +39,7 @@ impl Networks {
     }
 
     fn holds(&self, network: &IpNet) -> bool {
-        // Canonical networks neither overlap nor touch, so no two of them can hold one network together.
+        // Canonical networks neither overlap nor touch, so only a single one of them can contain the whole network.
         self.0.iter().any(|own| own.contains(network))
     }
 }
@@ -94,7 +95,7 @@ impl Within<Networks> {
         match (self, other) {
             (Self::All, limit) | (limit, Self::All) => limit.clone(),
             (Self::Only(own), Self::Only(others)) => {
-                // Two networks overlap only if one holds the other.
+                // Two networks overlap only if one contains the other.
                 let within = |inner: &Networks, outer: &Networks| -> Vec<IpNet> {
                     inner.0.iter().filter(|network| outer.holds(network)).copied().collect()
                 };
@@ -104,7 +105,7 @@ impl Within<Networks> {
     }
 }
 
-/// What a credential may do, in one tenant.
+/// What a credential may do in one tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Authority {
     tenant_id: TenantId,
@@ -115,17 +116,17 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// These scopes over the whole tenant, from anywhere, without an end.
+    /// These scopes over the whole tenant, from any network, without an end.
     pub fn new(tenant_id: TenantId, scopes: Grants) -> Self {
         Self { tenant_id, scopes, organizations: Within::All, networks: Within::All, until: None }
     }
 
-    /// All that there is in a tenant.
+    /// All rights in a tenant.
     pub fn everything(tenant_id: TenantId) -> Self {
         Self::new(tenant_id, Grants::all())
     }
 
-    /// Restricts it to organizations. Tenant-wide scopes are dropped, unless it is for all of them.
+    /// Restricts the authority to organizations. Unless this is `All`, tenant-wide scopes are dropped.
     pub fn with_organizations(mut self, organizations: Within<Organizations>) -> Self {
         if organizations != Within::All {
             self.scopes = self.scopes.intersection(Grants::BY_ORGANIZATION);
@@ -139,7 +140,7 @@ impl Authority {
         self
     }
 
-    /// `None`: without an end.
+    /// `None` means that it never ends.
     pub fn with_until(mut self, until: Option<Timestamp>) -> Self {
         self.until = until;
         self
@@ -161,17 +162,17 @@ impl Authority {
         &self.networks
     }
 
-    /// `None`: without an end.
+    /// `None` means that it never ends.
     pub fn until(&self) -> Option<Timestamp> {
         self.until
     }
 
-    /// Whether it holds every right that the other has.
+    /// Whether this authority holds every right of the other.
     pub fn covers(&self, other: &Self) -> bool {
         self.lacking(other).is_none()
     }
 
-    /// What it would need in order to cover the other; `None` if it does.
+    /// The rights that are missing to cover the other; `None` if nothing is missing.
     pub fn lacking(&self, other: &Self) -> Option<Lacking> {
         let lacking = Lacking {
             tenant: self.tenant_id != other.tenant_id,
@@ -183,7 +184,7 @@ impl Authority {
         (!lacking.is_empty()).then_some(lacking)
     }
 
-    /// What both allow. Of authorities in different tenants nothing is left.
+    /// The rights that both have. Authorities of different tenants have none in common.
     #[must_use]
     pub fn meet(&self, other: &Self) -> Self {
         let scopes = if self.tenant_id == other.tenant_id { self.scopes.intersection(other.scopes) } else { Grants::NONE };
@@ -197,11 +198,11 @@ impl Authority {
             .with_until(until)
     }
 
-    /// Whether its holder may turn `before` into `after`: they must cover both. `None` stands for what does not exist: before a creation,
-    /// after a removal.
+    /// Whether the holder may turn `before` into `after`. The holder must cover both. `None` means that the credential does not
+    /// exist: before a creation, or after a removal.
     ///
-    /// A reduction is free, so that a weaker administrator can stop a stronger credential. It is none if `secret_leaves`: if the act hands
-    /// out a secret, or turns on what was turned off, whoever does it could act through the credential.
+    /// A reduction needs no rights, so that a weaker administrator can stop a stronger credential. With `secret_leaves` a reduction
+    /// does need them: if the action hands out a secret or enables a disabled credential, the holder could act through it.
     pub fn may_change(&self, before: Option<&Self>, after: Option<&Self>, secret_leaves: bool) -> Result<(), Lacking> {
         let reduces = match (before, after) {
             (_, None) => true,
@@ -215,7 +216,7 @@ impl Authority {
         lacking.map_or(Ok(()), Err)
     }
 
-    /// Whether its holder may read what carries the label.
+    /// Whether the holder may read a record with this label.
     pub fn may(&self, label: &Label) -> Result<(), Lacking> {
         let lacking = Lacking {
             scopes: label.scopes.without(self.scopes),
@@ -236,8 +237,8 @@ impl Principal {
             .with_until(self.until)
     }
 
-    /// What the caller has lost since they had these scopes over these organizations; `None` if nothing. What a rotation takes from the
-    /// secret that it replaces is not lost: the key has it still.
+    /// The rights that the caller has lost since they had these scopes over these organizations; `None` if nothing is lost. Rights
+    /// that a rotation takes from the replaced secret do not count as lost, because the key still has them.
     pub fn lost(&self, scopes: Grants, organizations: &Reach) -> Option<Lacking> {
         let over = if self.superseded { Grants::OVER_CREDENTIALS } else { Grants::NONE };
         let had = |scopes: Grants, reach: &Reach| Authority::new(self.tenant_id, scopes).with_organizations(reach.into());
@@ -245,44 +246,44 @@ impl Principal {
     }
 }
 
-/// What a reader must cover, completely.
+/// The rights that a reader needs. All of them are required.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
     pub scopes: Grants,
-    /// Every one of them; `All` for what belongs to the tenant as a whole.
+    /// Every one of these organizations; `All` for a record of the whole tenant.
     pub organizations: Within<Organizations>,
 }
 
 impl Label {
-    /// Of a record that belongs to these organizations, or to the whole tenant if there are none.
+    /// The label of a record that belongs to these organizations, or to the whole tenant if there are none.
     pub fn new(scopes: Grants, organizations: impl IntoIterator<Item = OrganizationId>) -> Self {
         let organizations: Organizations = organizations.into_iter().collect();
         let organizations = if organizations.is_empty() { Within::All } else { Within::Only(organizations) };
         Self { scopes, organizations }
     }
 
-    /// Of what belongs to the tenant as a whole.
+    /// The label of a record that belongs to the whole tenant.
     pub fn tenant_wide(scopes: Grants) -> Self {
         Self { scopes, organizations: Within::All }
     }
 }
 
-/// What an authority is short of. At least one part is there.
+/// The rights that an authority is missing. At least one part is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lacking {
-    /// It is about another tenant.
+    /// Whether the rights are in another tenant.
     pub tenant: bool,
     pub scopes: Grants,
-    /// Those out of reach; `All` if the whole tenant is needed.
+    /// The organizations out of reach; `All` if the whole tenant is needed.
     pub organizations: Option<Within<Organizations>>,
-    /// Those that it does not work from; `All` if any address is needed.
+    /// The networks that are not covered; `All` if any address is needed.
     pub networks: Option<Within<Networks>>,
-    /// When it ends, which is too early.
+    /// When the authority ends, which is too early.
     pub until: Option<Timestamp>,
 }
 
 impl Lacking {
-    /// Scopes alone.
+    /// Only scopes are missing.
     pub fn scopes(scopes: Grants) -> Self {
         Self { scopes, ..Self::default() }
     }
@@ -300,7 +301,7 @@ impl Lacking {
         self.scopes.iter().map(Scope::name).collect()
     }
 
-    /// What is missing here or there.
+    /// Everything that is missing in either.
     fn and(self, other: Self) -> Self {
         let organizations = match (self.organizations, other.organizations) {
             (Some(Within::Only(own)), Some(Within::Only(others))) => Some(Within::Only(own.union(&others).copied().collect())),
@@ -322,7 +323,7 @@ impl Lacking {
     }
 }
 
-/// The parts of a sentence that begins with "You lack".
+/// The rest of a sentence that begins with "You lack".
 impl fmt::Display for Lacking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let join = |items: Vec<String>| items.join(", ");

@@ -1,7 +1,7 @@
-//! Bounded caches, which keep what is used most.
+//! Bounded caches that keep the most used entries.
 //!
-//! All of them are one cache of moka's: keys and values are hidden behind traits. Its code is large, and a copy for every pair of types took
-//! a minute to compile.
+//! All of them use one type of moka's cache, with keys and values hidden behind traits. The code of moka is large, and one copy for
+//! every pair of types took a minute to compile.
 
 use std::{
     any::Any,
@@ -49,7 +49,7 @@ impl PartialEq for dyn Key {
 
 impl Eq for dyn Key {}
 
-/// A clone is the same cache.
+/// Clones share one cache.
 pub struct Cache<K, V> {
     entries: Entries,
     types: PhantomData<fn(K) -> V>,
@@ -76,16 +76,16 @@ where
         Self::of(Entries::new(capacity))
     }
 
-    /// Forgets an entry after `span`, however often it is asked for.
+    /// Removes an entry after `span`, however often it is used.
     pub fn expiring(capacity: u64, span: Duration) -> Self {
         Self::of(Entries::builder().max_capacity(capacity).time_to_live(span).build())
     }
 
-    /// Holds as many entries as weigh `capacity` together.
+    /// Keeps entries up to a total weight of `capacity`.
     pub fn weighed(capacity: u64, weigh: impl Fn(&K, &V) -> u32 + Send + Sync + 'static) -> Self {
         let weigher = move |key: &Arc<dyn Key>, value: &Value| match ((**key).as_any().downcast_ref(), value.downcast_ref()) {
             (Some(key), Some(value)) => weigh(key, value),
-            // There is no other type in it.
+            // The cache has no other type.
             _ => u32::MAX,
         };
         Self::of(Entries::builder().max_capacity(capacity).weigher(weigher).build())
@@ -103,7 +103,7 @@ where
         self.entries.insert(Arc::new(key), Arc::new(value));
     }
 
-    /// The entry, which is `value` when it was missing. All who ask at once get the same one.
+    /// Returns the entry, and inserts `value` if it is missing. Concurrent callers get the same entry.
     pub fn get_or_insert(&self, key: K, value: V) -> V {
         let kept = self.entries.get_with(Arc::new(key), || Arc::new(value.clone()));
         kept.downcast_ref().cloned().unwrap_or(value)
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_found_by_equal_keys_until_they_are_removed() {
+    fn entries_are_found_until_they_are_removed() {
         let cache: Cache<(u8, String), Vec<u8>> = Cache::new(10);
         let key = |number| (number, "name".to_owned());
         cache.insert(key(1), vec![1]);

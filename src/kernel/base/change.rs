@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer};
 
-/// A field of a change: left as it is when absent, cleared by `null`, else set.
+/// A change of one field: absent keeps the value, `null` clears it, any other value sets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Change<T> {
     #[default]
@@ -38,7 +38,7 @@ impl<T> Change<T> {
     }
 }
 
-/// With `#[serde(default)]` on the field.
+/// Needs `#[serde(default)]` on the field.
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Change<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Ok(Option::deserialize(deserializer)?.map_or(Self::Clear, Self::Set))

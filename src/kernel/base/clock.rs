@@ -1,7 +1,7 @@
-//! Time: the point in time that is stored and sent, and the clock that tells it.
+//! Time: the timestamps that are stored and sent, and the clock that provides them.
 //!
-//! Nothing else asks the operating system for the time of day (`.clippy.toml` bans it): a use case gets `now` as an argument, so
-//! tests move the clock instead of waiting. Monotonic time for time-outs of sockets stays with tokio.
+//! Nothing else asks the operating system for the time of day; `.clippy.toml` bans it. Use cases get `now` as an argument, so tests
+//! move the clock instead of waiting. Socket timeouts use the monotonic time of tokio.
 
 use std::{
     fmt,
@@ -16,22 +16,22 @@ use std::{
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _, ser::Error as _};
 use tokio::sync::Notify;
 
-/// A point in time in milliseconds since 1970. On the wire RFC 3339 in UTC with milliseconds; in a record eight bytes.
+/// A point in time in milliseconds since 1970. On the wire it is RFC 3339 in UTC with milliseconds; in a record it is eight bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
-/// The last millisecond of the year 9999: what RFC 3339 can write.
+/// The last millisecond of the year 9999, which is the last that RFC 3339 can express.
 const LATEST: i64 = 253_402_300_799_999;
 /// The first millisecond of year 0000.
 const EARLIEST: i64 = -62_167_219_200_000;
 
 impl Timestamp {
-    /// Later than any other.
+    /// No time is later.
     pub const LATEST: Self = Self(LATEST);
 
     pub const EPOCH: Self = Self(0);
 
-    /// Values outside of the years 0 to 9999 are pulled to the nearest end.
+    /// Values outside of the years 0 to 9999 are clamped.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(EARLIEST, LATEST))
     }
@@ -44,7 +44,7 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// How long from `earlier` to here; zero when `earlier` is later.
+    /// The time from `earlier` to this one; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
@@ -75,7 +75,7 @@ impl Sub<Duration> for Timestamp {
     }
 }
 
-/// The form on the wire. A list has dozens of them, so they are written in place and not by way of an allocated text.
+/// The wire format. A list has dozens of timestamps, so they are written without allocating a text.
 struct WireText([u8; 24]);
 
 impl WireText {
@@ -128,7 +128,7 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// Tells the time. The system's in service; a movable one in tests and evaluation.
+/// Provides the time: the system clock in service, a movable clock in tests and evaluation.
 #[derive(Clone, Debug)]
 pub enum Clock {
     System,
@@ -155,7 +155,7 @@ impl Clock {
         }
     }
 
-    /// Moves a movable clock; the system's clock stays as it is.
+    /// Moves a movable clock. The system clock is not affected.
     pub fn advance(&self, span: Duration) {
         if let Self::Movable(clock) = self {
             let target = Timestamp(clock.millis.load(Ordering::SeqCst)) + span;
@@ -164,7 +164,7 @@ impl Clock {
         }
     }
 
-    /// Returns after a span, also when the wall clock is set meanwhile.
+    /// Waits for a span of time, even if the wall clock is set meanwhile.
     pub async fn sleep(&self, span: Duration) {
         match self {
             Self::System => tokio::time::sleep(span).await,
@@ -172,7 +172,7 @@ impl Clock {
         }
     }
 
-    /// Returns once the clock shows `deadline` or later.
+    /// Waits until the clock shows `deadline` or later.
     pub async fn sleep_until(&self, deadline: Timestamp) {
         loop {
             match self {
@@ -181,7 +181,7 @@ impl Clock {
                     if now >= deadline {
                         return;
                     }
-                    // Waking at least once a minute keeps the promise when the wall clock is set.
+                    // Waking at least once a minute keeps the promise if the wall clock is set.
                     tokio::time::sleep(deadline.since(now).min(Duration::from_mins(1))).await;
                 }
                 Self::Movable(clock) => {
@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_timestamp_prints_milliseconds_and_reads_itself_back() {
+    fn a_timestamp_round_trips_with_milliseconds() {
         let at = Timestamp::from_millis(1_767_225_600_007);
         assert_eq!(at.to_string(), "2026-01-01T00:00:00.007Z");
         assert_eq!(Timestamp::parse(&at.to_string()), Some(at));

@@ -1,9 +1,9 @@
-//! The clocks of an installation: its own, and those of evaluation tenants, which are ahead of it by a span. Nothing is stored here: whoever
-//! keeps the spans hands them in.
+//! The clocks of an installation: its own, and those of evaluation tenants, which are ahead of it by a span. Nothing is stored
+//! here: the caller that stores the spans passes them in.
 //!
-//! A tenant's data is in the tenant's time. What guards people and the installation itself is not: sessions, tokens, rate limits,
-//! idempotency, retention. **Invariant:** whose clock counts is told by the tenant's id alone, so that an index can be keyed by it; a
-//! clock goes back only when nothing is left of its tenant.
+//! The data of a tenant uses the tenant's time. Sessions, tokens, rate limits, idempotency and retention protect people and the
+//! installation, so they use the installation's time. **Invariant:** the id of a tenant alone decides which clock applies, so that
+//! an index can be keyed by it. A clock goes back only after all data of its tenant is gone.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -15,8 +15,8 @@ use super::{
     id::TenantId,
 };
 
-/// Whose clock something waits for. An index of due times is keyed by it first: a walk up to now on one timeline says nothing of the
-/// others, whose now is another.
+/// The clock that something waits for. An index of due times has it as the first part of its key, because each timeline has its own
+/// now: a scan up to now on one timeline says nothing about the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timeline {
     /// The installation's clock, which most tenants share.
@@ -30,10 +30,10 @@ impl Timeline {
     }
 }
 
-/// How far the tenants with a clock of their own are ahead.
+/// How far the tenants with their own clock are ahead.
 #[derive(Debug, Default)]
 struct Spans {
-    /// Counts the changes.
+    /// The number of changes so far.
     edition: u64,
     by_tenant: BTreeMap<TenantId, Duration>,
 }
@@ -45,11 +45,11 @@ struct Shared {
     moved: Notify,
 }
 
-/// A handle to the clocks; clones share them.
+/// A handle to the clocks. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Clocks(Arc<Shared>);
 
-/// What all clocks show at one moment.
+/// The times of all clocks at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading {
     now: Timestamp,
@@ -74,8 +74,8 @@ impl Clocks {
         Reading { now: self.0.clock.now(), spans: self.0.spans.load_full() }
     }
 
-    /// Lets tenants' clocks be ahead by so much; those that are not named are no longer known. Tenants that share the installation's clock
-    /// keep it.
+    /// Sets how far the clocks of tenants are ahead. Tenants that are not listed lose their span. Tenants that share the
+    /// installation's clock keep it.
     pub fn set(&self, ahead: impl IntoIterator<Item = (TenantId, Duration)>) {
         let by_tenant = ahead.into_iter().filter(|(tenant, _)| tenant.has_own_clock()).collect();
         let spans = self.0.spans.load();
@@ -85,7 +85,7 @@ impl Clocks {
         }
     }
 
-    /// Returns once somebody's clock was moved after the reading was taken.
+    /// Waits until a clock has been moved since the reading with this edition.
     pub async fn moved_since(&self, edition: u64) {
         loop {
             let moved = self.0.moved.notified();
@@ -96,7 +96,7 @@ impl Clocks {
         }
     }
 
-    /// Returns once the tenant's clock shows `deadline` or later.
+    /// Waits until the tenant's clock shows `deadline` or later.
     pub async fn sleep_until(&self, tenant: TenantId, deadline: Timestamp) {
         loop {
             let reading = self.read();
@@ -130,7 +130,7 @@ impl Reading {
         self.on(Timeline::of(tenant))
     }
 
-    /// By how much a tenant's clock is ahead of the installation's.
+    /// How far a tenant's clock is ahead of the installation's.
     pub fn ahead(&self, tenant: TenantId) -> Duration {
         self.spans.span(Timeline::of(tenant))
     }
@@ -139,17 +139,17 @@ impl Reading {
         self.now + self.spans.span(timeline)
     }
 
-    /// When the installation's clock shows what a timeline calls `at`, as long as nobody moves it.
+    /// When the installation's clock shows the time that a timeline calls `at`, if no clock is moved.
     pub fn reached(&self, timeline: Timeline, at: Timestamp) -> Timestamp {
         at - self.spans.span(timeline)
     }
 
-    /// The shared timeline first: what is in earnest comes before what is tried out.
+    /// The shared timeline comes first, because real work takes precedence over evaluations.
     pub fn timelines(&self) -> impl Iterator<Item = Timeline> + '_ {
         std::iter::once(Timeline::Shared).chain(self.spans.by_tenant.keys().copied().map(Timeline::Own))
     }
 
-    /// Tells readings apart between which a clock was moved.
+    /// Changes whenever a clock is moved.
     pub fn edition(&self) -> u64 {
         self.spans.edition
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_tenant_with_a_clock_of_its_own_is_ahead() {
+    fn only_a_tenant_with_its_own_clock_is_ahead() {
         let (own, shared) = tenants();
         let start = Timestamp::from_millis(5_000);
         let clocks = Clocks::new(Clock::movable(start));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_tenant_s_time_is_woken_by_either_clock() {
+    async fn a_tenant_deadline_is_reached_by_moving_either_clock() {
         let (own, shared) = tenants();
         let start = Timestamp::from_millis(5_000);
         let clocks = Clocks::new(Clock::movable(start));

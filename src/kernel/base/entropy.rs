@@ -1,8 +1,8 @@
-//! Randomness as a value that is handed in.
+//! Randomness as a value that is passed in.
 //!
-//! A use case may run more than once (an engine may retry a write that met a conflict), and it must draw the same
-//! ids and secrets each time. So the edge draws one seed from the operating system and everything else derives from it.
-//! This is the only file that may ask the operating system for random bytes.
+//! A use case may run more than once, because the store may retry a write after a conflict. It must then draw the same ids and
+//! secrets each time. So the edge draws one seed from the operating system, and everything else is derived from it. Only this file
+//! may ask the operating system for random bytes.
 
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "a test fails by panicking")]
@@ -10,7 +10,7 @@ pub mod fuzz;
 
 use rand::{Rng, SeedableRng, rngs::StdRng};
 
-/// Where a stream starts: the same seed gives the same stream each time.
+/// The start of a stream. The same seed always gives the same stream.
 #[derive(Clone, Copy)]
 pub struct Seed([u8; 32]);
 
@@ -25,7 +25,7 @@ impl Seed {
         Self(quick_bytes())
     }
 
-    /// A seed that is known: the same ids and secrets come of it each time. For evaluation data only.
+    /// A fixed seed: it gives the same ids and secrets each time. Use it only for evaluation data.
     pub fn known(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -45,12 +45,12 @@ impl std::fmt::Debug for Entropy {
 }
 
 impl Entropy {
-    /// A fresh stream, seeded by the operating system's generator.
+    /// A new stream, seeded by the operating system's generator.
     pub fn from_os() -> Self {
         Seed::from_os().stream()
     }
 
-    /// A stream that is the same for the same seed: for tests and for evaluation data.
+    /// A stream that is the same for the same seed, for tests and evaluation data.
     pub fn from_seed(seed: u64) -> Self {
         Self(StdRng::seed_from_u64(seed))
     }
@@ -65,7 +65,7 @@ impl Entropy {
         self.0.next_u64()
     }
 
-    /// A whole number below `bound`, free of modulo bias. A bound of zero gives zero.
+    /// A whole number below `bound`, without modulo bias. A bound of zero gives zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         if bound == 0 {
             return 0;
@@ -80,7 +80,7 @@ impl Entropy {
     }
 }
 
-/// Random bytes from the thread's generator, which the operating system seeds: for seeds and for request ids.
+/// Random bytes from the thread's generator, which the operating system seeds. Used for seeds and request ids.
 #[allow(clippy::disallowed_methods, reason = "the one place that asks the operating system")]
 pub fn quick_bytes<const N: usize>() -> [u8; N] {
     let mut out = [0; N];

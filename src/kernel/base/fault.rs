@@ -1,8 +1,8 @@
-//! What is wrong with an input, and where: one form for all slices.
+//! An error in an input, and its place. All slices use this one form.
 
 use std::fmt;
 
-/// Where in an input something is wrong.
+/// The place of an error in an input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A JSON pointer into a document.
@@ -18,7 +18,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// One thing that is wrong with an input.
+/// One error in an input.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {message}")]
 pub struct Fault {
@@ -29,7 +29,7 @@ pub struct Fault {
     pub allowed: Box<[String]>,
     /// The closest valid value.
     pub suggestion: Option<Box<str>>,
-    /// Other members that decide whether this is a fault. They are beside the one at `place`.
+    /// Other members that decide whether this is a fault. They are siblings of the one at `place`.
     pub depends_on: &'static [&'static str],
 }
 
@@ -73,7 +73,7 @@ impl Fault {
         self
     }
 
-    /// The same fault in a larger document, in which this one is at `outer`.
+    /// Moves the fault into a larger document, in which the current document is at `outer`.
     #[must_use]
     pub fn below(mut self, outer: &str) -> Self {
         if let Place::Pointer(pointer) = &mut self.place {
@@ -83,12 +83,12 @@ impl Fault {
     }
 }
 
-/// A name as a part of a JSON pointer.
+/// Escapes a name for use in a JSON pointer.
 pub fn pointer_part(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// All faults in one line.
+/// Joins all faults into one line.
 pub fn listed(faults: &[Fault]) -> String {
     faults.iter().map(Fault::to_string).collect::<Vec<_>>().join("; ")
 }

@@ -1,7 +1,7 @@
 //! Identifiers: a prefix that names the kind and a time-ordered UUID (a TypeID), such as `key_01k9…`.
 //!
-//! Every kind is in the registry at the end of this file, once. An id is made from a time and an entropy stream that are handed
-//! in, and is checked when it is parsed: an id of the wrong kind never becomes a value of this type.
+//! The registry at the end of this file lists every kind once. An id is created from a time and an entropy stream that the caller
+//! passes in. Parsing checks the kind, so an id of the wrong kind never becomes a value of this type.
 
 use std::{fmt, marker::PhantomData, str::FromStr};
 
@@ -9,16 +9,16 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use super::{clock::Timestamp, entropy::Entropy};
 
-/// Crockford's base 32 in lower case: no i, l, o, u.
+/// Crockford's base 32 in lower case, without i, l, o and u.
 const ALPHABET: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 const ENCODED_LENGTH: usize = 26;
-/// An id without its prefix.
+/// An example of an id, without its prefix.
 const EXAMPLE: &str = "01k9z7w3v5e8g9m2n4p6r8t0x1";
 
-/// What an id names.
+/// The kind of record that an id identifies.
 pub trait Kind: Copy + Send + Sync + 'static {
     const PREFIX: &'static str;
-    /// The kind in words, for messages.
+    /// The kind in words, for error messages.
     const NOUN: &'static str;
 }
 
@@ -33,7 +33,7 @@ impl<K: Kind> Id<K> {
         Self::from_random(now, entropy.bytes())
     }
 
-    /// When it was made.
+    /// When the id was created.
     pub fn time(&self) -> Timestamp {
         let millis = u128::from_be_bytes(self.bytes) >> 80;
         Timestamp::from_millis(i64::try_from(millis).unwrap_or_default())
@@ -52,32 +52,32 @@ impl<K: Kind> Id<K> {
         &self.bytes
     }
 
-    /// An id of this kind, for the published document and for messages.
+    /// An example of this kind, for the published document and for messages.
     pub fn example() -> String {
         format!("{}_{EXAMPLE}", K::PREFIX)
     }
 
-    /// The regular expression of this kind's ids, for the published document.
+    /// The regular expression for ids of this kind, for the published document.
     pub fn pattern() -> String {
         format!("^{}_[0-7][0-9a-hjkmnp-tv-z]{{25}}$", K::PREFIX)
     }
 }
 
-/// The place of `rand_a` in a UUIDv7, the 12 random bits behind the version, and what the ids of tenants with a clock of their own have
-/// there.
+/// The position of `rand_a` in a UUIDv7: the 12 random bits after the version. `OWN_CLOCK` is their value in the ids of tenants
+/// with their own clock.
 const RAND_A: usize = 6;
 const OWN_CLOCK: u16 = 0xe7a;
 
 impl Id<Tenant> {
-    /// The id of a tenant that has a clock of its own.
+    /// Creates the id of a tenant that has its own clock.
     ///
-    /// An index knows of a record its key and its fields and nothing else, and due times are kept apart by whose clock they are meant
-    /// by. So the id itself says it, for good.
+    /// An index knows only the key and the fields of a record, and it keeps due times apart by the clock that they refer to. So the
+    /// id itself carries this property, and it never changes.
     pub fn with_own_clock(now: Timestamp, entropy: &mut Entropy) -> Self {
         Self::new(now, entropy).marked(OWN_CLOCK)
     }
 
-    /// The id of a tenant that shares the installation's clock.
+    /// Creates the id of a tenant that shares the installation's clock.
     pub fn with_shared_clock(now: Timestamp, entropy: &mut Entropy) -> Self {
         let id = Self::new(now, entropy);
         if id.has_own_clock() { id.marked(OWN_CLOCK ^ 1) } else { id }
@@ -87,7 +87,8 @@ impl Id<Tenant> {
         self.rand_a() & 0xfff == OWN_CLOCK
     }
 
-    /// Whether a tenant can have this id: a UUIDv7, as all that are made here. Others stand for the installation as a whole.
+    /// Whether this can be the id of a tenant: a UUIDv7, like all ids that are created here. Other values stand for the whole
+    /// installation.
     pub fn is_of_tenant(&self) -> bool {
         let id = uuid::Uuid::from_bytes(self.bytes);
         id.get_version_num() == 7 && id.get_variant() == uuid::Variant::RFC4122
@@ -115,7 +116,7 @@ impl<K> Clone for Id<K> {
 
 impl<K> Copy for Id<K> {}
 
-/// An id that nothing has: what a record holds before its key is read.
+/// An id that no record has. A record holds it before its key is read.
 impl<K> Default for Id<K> {
     fn default() -> Self {
         Self { bytes: [0; 16], kind: PhantomData }
@@ -149,7 +150,8 @@ impl<K> std::hash::Hash for Id<K> {
 }
 
 impl<K: Kind> Id<K> {
-    /// The text at once: piece by piece through a formatter takes several times as long, and a list has dozens of ids.
+    /// Builds the text at once. Writing it piece by piece through a formatter takes several times as long, and a list has dozens of
+    /// ids.
     fn text(&self) -> String {
         let mut value = u128::from_be_bytes(self.bytes);
         let mut encoded = [0_u8; ENCODED_LENGTH];
@@ -177,7 +179,7 @@ impl<K: Kind> fmt::Debug for Id<K> {
     }
 }
 
-/// Why a text is not an id of the wanted kind.
+/// The error for a text that is not an id of the expected kind.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {noun} id such as {prefix}_{}", EXAMPLE)]
 pub struct IdError {
@@ -209,7 +211,7 @@ impl<K: Kind> Serialize for Id<K> {
     }
 }
 
-/// Whether a text has the form of an id, of whatever kind.
+/// Whether a text has the form of an id of any kind.
 pub fn is_id(text: &str) -> bool {
     let is_part = |part: &str| part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
     text.split_once('_').is_some_and(|(prefix, rest)| rest.len() == ENCODED_LENGTH && is_part(prefix) && is_part(rest))
@@ -268,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_reads_itself_back_and_sorts_by_time() {
+    fn an_id_round_trips_and_sorts_by_time() {
         let mut entropy = Entropy::from_seed(1);
         let early = ApiKeyId::new(Timestamp::from_millis(1_000), &mut entropy);
         let late = ApiKeyId::new(Timestamp::from_millis(2_000), &mut entropy);
@@ -278,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_id_of_a_tenant_says_whether_it_has_a_clock_of_its_own_and_stays_a_uuid() {
+    fn a_tenant_id_shows_whether_it_has_its_own_clock() {
         let (mut entropy, at) = (Entropy::from_seed(1), Timestamp::from_millis(1_767_225_600_000));
         for _ in 0..10_000 {
             let (own, shared) = (TenantId::with_own_clock(at, &mut entropy), TenantId::with_shared_clock(at, &mut entropy));
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_stand_for_the_installation_are_no_tenant_s() {
+    fn ids_of_the_installation_are_not_tenant_ids() {
         for bytes in [[0; 16], [0xff; 16], [1; 16]] {
             assert!(!TenantId::from_bytes(bytes).is_of_tenant());
         }

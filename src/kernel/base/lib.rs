@@ -1,6 +1,7 @@
-//! What everything else is written in: words, randomness, time, ids, rights, quotas, settings, telemetry, secrets, and shares of tenants.
+//! The foundation of all other crates: words, randomness, time, ids, rights, quotas, configuration, telemetry, secrets, and fair
+//! shares of tenants.
 //!
-//! **Boundary:** nothing here knows the store, HTTP or a slice. Each module imports only those that stand before it in this list.
+//! **Boundary:** nothing here knows the store, HTTP or a slice. Each module imports only modules that come before it in this list.
 
 pub mod vocabulary;
 

@@ -1,4 +1,4 @@
-//! How ids, times, words and changes of fields look in the published document, and how they are read from JSON and from parameters.
+//! The schemas of ids, times, words and field changes in the published document, and their parsing from JSON and parameters.
 
 use std::{
     borrow::Cow,
@@ -56,8 +56,8 @@ macro_rules! document_type {
     };
 }
 
-/// Gives closed lists of words ([`crate::vocabulary`]) their schemas, and reads and writes them by their names. Serde writes those behind
-/// `stored:` under other names, so they are on the wire as a [`Word`].
+/// Gives closed lists of words ([`crate::vocabulary`]) their schemas, and reads and writes them by name. Serde writes the types
+/// after `stored:` under other names, so on the wire they are a [`Word`].
 #[macro_export]
 macro_rules! word_type {
     (@ [$($generics:tt)*] $type:ty, $name:expr, $description:expr) => {
@@ -116,12 +116,12 @@ macro_rules! word_type {
 }
 
 word_type! {
-    Role, "Role", "What staff may do.";
+    Role, "Role", "The role of a user. It decides what the user may do.";
     TenantKind, "Kind";
-    Quota, "QuotaName", "Something that a tenant has only so much of.";
+    Quota, "QuotaName", "The name of a quota, which limits what a tenant uses.";
 }
 
-/// A word that serde writes under another name than the wire. `word_type!` implements this.
+/// A word that serde writes under another name than the wire. `word_type!` implements this trait.
 pub trait StoredWord: Copy + Send + Sync {
     const SCHEMA: &'static str;
     const DESCRIPTION: Option<&'static str>;
@@ -131,7 +131,7 @@ pub trait StoredWord: Copy + Send + Sync {
     fn parse(name: &str) -> Option<Self>;
 }
 
-/// Such a word on the wire: serde writes it by its name.
+/// A stored word on the wire. Serde writes it by its wire name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Word<T>(pub T);
 
@@ -161,7 +161,7 @@ impl<T: StoredWord> Serialize for Word<T> {
     }
 }
 
-/// Reads a word as a derived `Deserialize` does, with the same messages.
+/// Reads a word like a derived `Deserialize`, with the same messages.
 struct WordVisitor<T>(PhantomData<T>);
 
 impl<'de, T: StoredWord> Visitor<'de> for WordVisitor<T> {
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_word_has_its_name_on_the_wire() {
+    fn a_stored_word_uses_its_wire_name_in_json() {
         let word = Word(StoredRole::Admin);
         assert_eq!(serde_json::to_value(StoredRole::Admin).unwrap(), "Admin");
         assert_eq!(serde_json::to_value(word).unwrap(), "admin");

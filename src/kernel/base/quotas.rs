@@ -1,41 +1,41 @@
-//! How much of the installation one tenant may use: the names of the quotas, their limits, and the refusal of what would exceed one.
+//! Quotas: how much of the installation one tenant may use. Defines their names, their limits, and the error for exceeding one.
 //!
-//! The store counts what a tenant uses and refuses a write that exceeds a quota ([`crate::store::Usage`]). Slices ask for the limits
-//! of what only they can count.
+//! The store counts the use of each tenant and refuses a write that exceeds a quota (`Usage` in `tenantd_store`). Slices query the
+//! limits of quotas that only they can count.
 
 use serde::{Deserialize, Serialize};
 
 use super::vocabulary::vocabulary;
 
 vocabulary! {
-    /// Something that a tenant has only so much of.
+    /// A resource whose use is limited per tenant.
     Quota:
     /// Events since midnight UTC.
     EventsPerDay "events_per_day",
     /// Records of all kinds.
     Records "records",
-    /// The bytes that records and events take up.
+    /// The bytes that records and events use.
     StoredBytes "stored_bytes",
     /// Workflows that are not archived.
     Workflows "workflows",
     /// Runs that have not ended.
     ConcurrentRuns "concurrent_runs",
-    /// Imports, and exports of each kind, at the same time.
+    /// Imports, and exports of each kind, that run at the same time.
     Streams "streams",
 }
 
 impl Quota {
-    /// What the store counts with every write.
+    /// The quotas that the store counts with every write.
     pub const COUNTED: [Self; 3] = [Self::EventsPerDay, Self::Records, Self::StoredBytes];
 
-    /// What a tenant can do about it.
+    /// What a tenant can do when the quota is used up.
     pub const fn advice(self) -> &'static str {
         match self {
             Self::EventsPerDay => "The count starts again at midnight UTC.",
             Self::Records | Self::StoredBytes => "Delete records that you no longer need.",
             Self::Workflows => "Delete a workflow that you no longer need.",
             Self::ConcurrentRuns => "Cancel runs that you no longer need, or wait until some end.",
-            Self::Streams => "Wait until one ends.",
+            Self::Streams => "Wait until one of them ends.",
         }
     }
 }
@@ -84,7 +84,7 @@ impl Quotas {
         }
     }
 
-    /// These limits, except for those that the operator has set for a tenant.
+    /// These limits, with those that the operator has set for one tenant.
     pub fn with(mut self, overrides: &[(Quota, u64)]) -> Self {
         for (quota, limit) in overrides {
             self.set(*quota, *limit);
@@ -93,14 +93,14 @@ impl Quotas {
     }
 }
 
-/// How much of its quotas an act of a tenant may use.
+/// How much of its quotas an action of a tenant may use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Allowance {
-    /// What creates something: the limit itself.
+    /// For actions that create something: up to the limit.
     Quota,
-    /// What changes something: a tenth more, so that a tenant at its limit can still stop what uses it up.
+    /// For actions that change something: ten percent more, so that a tenant at its limit can still stop what uses the quota.
     Reserve,
-    /// What deletes something, and what tenantd and the operator do.
+    /// For deletions, and for actions of tenantd and of the operator.
     #[default]
     Unlimited,
 }
@@ -116,9 +116,9 @@ impl Allowance {
     }
 }
 
-/// A tenant would use more than it may.
+/// The tenant would use more than its quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the tenant uses {used} of its quota {}, and its limit is {limit}", .quota.name())]
+#[error("the tenant uses {used} of its quota {}, whose limit is {limit}", .quota.name())]
 pub struct QuotaExceeded {
     pub quota: Quota,
     pub limit: u64,
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_have_a_reserve_that_creations_lack() {
+    fn only_changes_may_use_the_reserve() {
         assert_eq!(Allowance::Quota.of(1000), Some(1000));
         assert_eq!(Allowance::Reserve.of(1000), Some(1100));
         assert_eq!(Allowance::Reserve.of(u64::MAX), Some(u64::MAX));

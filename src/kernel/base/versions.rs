@@ -1,11 +1,11 @@
-//! Versions of records: each change of a record makes the next one, and a caller can say which it expects to change.
+//! Versions of records. Every change of a record increases its version, and a caller can name the version that it expects.
 
-/// The version that a record must have for a change to be made.
+/// The version that a record must have for a change to happen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExpectedVersion {
-    /// Nothing was said.
+    /// The caller named no version.
     Unspecified,
-    /// Any was asked for.
+    /// The caller accepts any version.
     Any,
     OneOf(Vec<u64>),
 }
@@ -23,9 +23,9 @@ impl ExpectedVersion {
     }
 }
 
-/// The record is no longer the one that the caller knows.
+/// The record no longer has the version that the caller expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the record has version {current} now")]
+#[error("the record now has version {current}")]
 pub struct Stale {
     pub current: u64,
 }
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_made_to_an_expected_version_only() {
+    fn only_an_expected_version_passes() {
         let expected = ExpectedVersion::OneOf(vec![6, 7]);
         assert_eq!(expected.check(7), Ok(()));
         assert_eq!(expected.check(8), Err(Stale { current: 8 }));

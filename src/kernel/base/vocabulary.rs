@@ -1,7 +1,7 @@
-//! Closed lists of words, each an enum with its names. The place of a word may be stored, so words are only ever added at the end.
+//! Closed lists of words. Each is an enum with names. The position of a word may be stored, so new words are only added at the end.
 
-/// Makes such a list. Serde writes a word by its name. With `as variants` it writes the name of the variant, such as `InRepair`: files of
-/// exported tenants have some words in that form. With `#[derive(Default)]` one word has `#[default]` before it.
+/// Declares such a list. Serde writes a word by its name. With `as variants` it writes the name of the variant, such as `InRepair`,
+/// because files of exported tenants have some words in that form. With `#[derive(Default)]` one word has `#[default]` before it.
 #[macro_export]
 macro_rules! vocabulary {
     (@ $(#[$meta:meta])* $type:ident: $($(#[$word_meta:meta])* $variant:ident $name:literal,)*) => {
@@ -32,10 +32,10 @@ macro_rules! vocabulary {
 
 pub use crate::vocabulary;
 
-/// A text that is longer than any name of ours is nobody's typing error.
+/// A longer text is not a misspelled name.
 const MAX_NAME: usize = 128;
 
-/// The entry of `known` that was probably meant: a typing error away, or the only one that continues or shortens what is given.
+/// The entry of `known` that was probably meant: either a typing error away, or the only entry that extends or shortens `given`.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     if given.len() > MAX_NAME {
         return None;
@@ -44,7 +44,7 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     let known: Vec<&str> = known.into_iter().collect();
     let distance = |name: &str| strsim::osa_distance(&name.to_lowercase(), &given);
     let closest = known.iter().map(|name| (distance(name), *name)).min();
-    // One error in up to seven letters, two in up to eleven: a short word is close to too many others.
+    // One error is allowed in up to seven letters, and two in up to eleven. A short word is close to too many others.
     let is_close = |(distance, name): &(usize, &str)| {
         let letters = given.chars().count().min(name.chars().count());
         *distance == 0 || (letters > 2 && *distance <= (letters / 4).max(1))

@@ -1,4 +1,4 @@
-//! Time zones by their IANA names, and the one that was probably meant by another name.
+//! Time zones by their IANA names, and suggestions for unknown names.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use jiff::tz::TimeZone;
 
 use crate::vocabulary::nearest;
 
-/// A name that no time zone has.
+/// The error for a name that is not a time zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownZone {
     pub name: String,
-    /// The zone of that city, or the zone with the closest name.
+    /// The zone of the city with this name, or the zone with the closest name.
     pub suggestion: Option<String>,
 }
 

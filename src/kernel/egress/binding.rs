@@ -1,7 +1,8 @@
-//! The target that a stored secret belongs to, and the one definition of "the same target": scheme, host, port and whom TLS trusts.
-//! A path is no part of it.
+//! The target that a stored secret belongs to. This is the one definition of "the same target": scheme, host, port, and the
+//! certificates that TLS trusts. The path does not matter.
 //!
-//! Whoever keeps a secret that is sent out seals it to the [`TargetDigest`] of its target, so that it does not open for another one.
+//! Code that stores a secret and sends it out seals it to the [`TargetDigest`] of its target, so that it does not open for another
+//! one.
 
 use rustls::pki_types::{CertificateDer, pem::PemObject};
 use sha2::{Digest, Sha256};
@@ -15,19 +16,19 @@ use super::target::TargetUrl;
 pub struct SecretTarget(Vec<(&'static str, Option<String>)>);
 
 impl SecretTarget {
-    /// Adds the server of a URL; `None` stands for the server that is used when the field is not set.
+    /// Adds the server of a URL; `None` stands for the default server of an unset field.
     #[must_use]
     pub fn url(self, field: &'static str, url: Option<&str>) -> Self {
         self.part(field, url.map(origin))
     }
 
-    /// Adds the private certificate authorities; `None` stands for the usual ones.
+    /// Adds the private certificate authorities; `None` stands for the default ones.
     #[must_use]
     pub fn authorities(self, field: &'static str, pem: Option<&str>) -> Self {
         self.part(field, pem.map(authorities))
     }
 
-    /// Adds the SHA-256 of the one trusted certificate.
+    /// Adds the SHA-256 of the only trusted certificate.
     #[must_use]
     pub fn certificate(self, field: &'static str, fingerprint: Option<&[u8; 32]>) -> Self {
         self.part(field, fingerprint.map(|digest| hex(digest)))
@@ -38,18 +39,18 @@ impl SecretTarget {
         self
     }
 
-    /// The fields in which the two differ.
+    /// The fields in which the two targets differ.
     pub fn differences(&self, other: &Self) -> Vec<&'static str> {
         let differs = |part: &&(&'static str, Option<String>)| !other.0.contains(part);
         self.0.iter().filter(differs).map(|(field, _)| *field).collect()
     }
 
-    /// What a secret is sealed to.
+    /// The digest that a secret is sealed to.
     pub fn digest(&self) -> TargetDigest {
         let mut digest = Sha256::new();
         for (field, value) in &self.0 {
             for text in [Some(*field), value.as_deref()] {
-                // A missing value differs from every value that there is.
+                // A missing value differs from every present value.
                 let length = text.map_or(u64::MAX, |text| text.len() as u64);
                 digest.update(length.to_be_bytes());
                 digest.update(text.unwrap_or_default().as_bytes());
@@ -59,16 +60,16 @@ impl SecretTarget {
     }
 }
 
-/// Scheme, host and port in one form: the host in lower-case ASCII without a dot at its end, the port spelled out.
+/// Scheme, host and port in canonical form: the host in lower-case ASCII without a final dot, and the port always included.
 fn origin(url: &str) -> String {
     match TargetUrl::parse(url) {
         Ok(target) => target.origin(),
-        // Nothing can be sent there. It still differs from everything else.
+        // Nothing can be sent there, but it must still differ from everything else.
         Err(_) => format!("unusable:{url}"),
     }
 }
 
-/// The certificates themselves, whatever stands around them in the PEM text and in whatever order.
+/// A digest of the certificates alone. Their order and other text in the PEM do not matter.
 fn authorities(pem: &str) -> String {
     let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
     let mut digests = match certificates {
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn spellings_and_paths_do_not_make_another_target() {
+    fn spellings_and_paths_do_not_change_the_target() {
         let target = of("https://hooks.example.com/a");
         for same in [
             "https://hooks.example.com/b?c=d",
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn another_scheme_host_port_or_authority_is_another_target() {
+    fn scheme_host_port_and_authority_change_the_target() {
         let target = of("https://hooks.example.com/a");
         for other in [
             "http://hooks.example.com/a",
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_do_not_run_into_each_other() {
+    fn parts_are_kept_apart() {
         let parts = |endpoint: Option<&str>, login: Option<&str>| {
             SecretTarget::default().url("endpoint", endpoint).url("auth_url", login).certificate("pin", None).digest()
         };

@@ -1,5 +1,5 @@
-//! The client: judges, resolves, finds or opens a connection, and runs one exchange on it, all within the time of the request.
-//! Every send is judged anew, also when a connection is there already.
+//! The client: checks the address, resolves the name, finds or opens a connection, and runs one exchange on it, all within the time
+//! limit of the request. Every send is checked again, even on an open connection.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -26,7 +26,7 @@ use super::{
     tls::{Authorities, Trust},
 };
 
-/// How long parts of an exchange may take, each also within the time of the whole.
+/// Time limits for parts of an exchange. The limit of the whole exchange applies as well.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeLimits {
     pub(super) dns: Duration,
@@ -36,7 +36,7 @@ pub(super) struct TimeLimits {
 const TIME_LIMITS: TimeLimits = TimeLimits { dns: Duration::from_secs(3), connect: Duration::from_secs(5) };
 const SWEEP_PERIOD: Duration = Duration::from_secs(10);
 
-/// Headers that belong to the connection. The client sets those that it needs itself, and a caller cannot.
+/// Headers of the connection. The client sets the ones that it needs, and a caller cannot set them.
 const CONNECTION_HEADERS: [header::HeaderName; 8] = [
     header::HOST,
     header::CONNECTION,
@@ -48,29 +48,29 @@ const CONNECTION_HEADERS: [header::HeaderName; 8] = [
     header::EXPECT,
 ];
 
-/// A request to somebody else's server.
+/// A request to an external server.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: Method,
     pub url: TargetUrl,
-    /// Without those of the connection (`Host`, `Content-Length`, …), which are taken out.
+    /// The headers of the request. Connection headers such as `Host` and `Content-Length` are removed.
     pub headers: HeaderMap,
     pub body: Bytes,
-    /// For everything, from the look-up to the end of the body.
+    /// The time limit for everything, from the DNS lookup to the end of the body.
     pub timeout: Duration,
     pub audience: Audience,
-    /// PEM of the certificate authorities to believe in place of the usual ones.
+    /// The PEM of certificate authorities to trust instead of the default ones.
     pub ca_pem: Option<Arc<str>>,
-    /// The SHA-256 of the one certificate to believe, in place of all authorities.
+    /// The SHA-256 of the only certificate to trust, instead of all authorities.
     pub pinned_certificate: Option<[u8; 32]>,
-    /// How much of the answer's body is read.
+    /// The most bytes of the answer's body that are read.
     pub max_body_bytes: usize,
-    /// The receiver takes it well to get this twice. A kept connection can turn out dead after the request was written on it, and
-    /// nobody knows whether it was read: a repeatable request is then sent again on a new one.
+    /// Whether the receiver can safely get this request twice. A pooled connection can turn out to be dead after the request was
+    /// written to it, and then it is unknown whether the request was read. A repeatable request is sent again on a new connection.
     pub repeatable: bool,
 }
 
-/// How long the parts of an exchange took. Zero for what was not needed.
+/// How long the parts of an exchange took. Zero for parts that were not needed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
     pub dns: Duration,
@@ -81,23 +81,23 @@ pub struct Timings {
     pub total: Duration,
 }
 
-/// What came of a request.
+/// The result of a request.
 #[derive(Clone, Debug)]
 pub struct Exchange {
     pub timings: Timings,
-    /// The address that was connected to.
+    /// The address of the connection.
     pub remote_ip: Option<IpAddr>,
     pub outcome: Result<Response, EgressError>,
 }
 
-/// What is known of an exchange so far, also when its time is over in the middle.
+/// What is known of an exchange so far, even if it times out halfway.
 #[derive(Debug, Default)]
 struct Record {
     timings: Timings,
     remote_ip: Option<IpAddr>,
 }
 
-/// The way out. Cheap to clone; all clones share policy and connections.
+/// The client. It is cheap to clone, and all clones share the policy and the connections.
 #[derive(Clone, Debug)]
 pub struct Egress(Arc<Parts>);
 
@@ -111,7 +111,7 @@ struct Parts {
 }
 
 impl Egress {
-    /// `listening` are the addresses that this server itself answers on.
+    /// `listening` are the addresses on which this server listens.
     pub fn new(settings: &config::Egress, listening: &[SocketAddr]) -> Result<Self, String> {
         Self::with_limits(settings, listening, TIME_LIMITS)
     }
@@ -132,12 +132,13 @@ impl Egress {
         })))
     }
 
-    /// Takes the addresses that were really bound: a port of 0 in the settings is known only then.
+    /// Sets the addresses that were actually bound. A port of 0 in the configuration is only known then.
     pub fn set_listening(&self, listening: &[SocketAddr]) {
         self.0.policy.set_listening(listening);
     }
 
-    /// Would a request to `url` be let out now? A name that cannot be resolved now is let pass: it is judged when it is sent to.
+    /// Checks whether a request to `url` would be allowed now. A name that cannot be resolved now passes, because it is checked
+    /// again when the request is sent.
     pub async fn vet(&self, url: &TargetUrl, audience: Audience) -> Result<(), Blocked> {
         match self.0.addresses(url, audience).await {
             Err(EgressError::Blocked(blocked)) => Err(blocked),
@@ -145,18 +146,19 @@ impl Egress {
         }
     }
 
-    /// The same for a target whose host is an address, without a look-up. Names are judged when they are dialled.
+    /// The same for a target whose host is an address, without a lookup. Names pass, because they are checked when the request is
+    /// sent.
     pub fn vet_address(&self, url: &TargetUrl, audience: Audience) -> Result<(), Blocked> {
         let Some(address) = url.literal() else { return Ok(()) };
-        self.0.policy.judge(address, audience).map_err(|refusal| refusal.report(url.host()))
+        self.0.policy.check(address, audience).map_err(|refusal| refusal.report(url.host()))
     }
 
-    /// The texts that a name has in DNS now, by the same servers that targets are looked up with.
+    /// The current TXT records of a name, from the same DNS servers that resolve targets.
     pub async fn texts(&self, name: &str) -> Result<Vec<String>, EgressError> {
         self.0.resolver.texts(name).await
     }
 
-    /// Sends and waits for the answer. Never takes longer than the request's time.
+    /// Sends the request and waits for the answer, at most for the timeout of the request.
     pub async fn send(&self, request: Request) -> Exchange {
         let started = Instant::now();
         let mut record = Record::default();
@@ -165,7 +167,7 @@ impl Egress {
         Exchange { timings, remote_ip: record.remote_ip, outcome }
     }
 
-    /// The task that closes connections nobody has asked for.
+    /// The task that closes unused connections.
     pub fn upkeep(&self) -> EgressUpkeep {
         EgressUpkeep(self.clone())
     }
@@ -177,7 +179,7 @@ impl Egress {
 }
 
 impl Parts {
-    /// The addresses of `url`, all of them judged.
+    /// The addresses of `url`. All of them have passed the policy.
     async fn addresses(&self, url: &TargetUrl, audience: Audience) -> Result<Vec<SocketAddr>, EgressError> {
         let addresses = if let Some(address) = url.literal() {
             vec![address]
@@ -186,7 +188,7 @@ impl Parts {
             found.iter().map(|ip| SocketAddr::new(*ip, url.port())).collect()
         };
         for address in &addresses {
-            self.policy.judge(*address, audience).map_err(|refusal| refusal.report(url.host()))?;
+            self.policy.check(*address, audience).map_err(|refusal| refusal.report(url.host()))?;
         }
         Ok(addresses)
     }
@@ -208,11 +210,11 @@ impl Parts {
             address,
             private_authorities: trust.as_ref().and_then(|trust| trust.private),
         };
-        if let Some(kept) = addresses.iter().find_map(|address| self.pool.take(&key(*address))) {
-            match self.run(kept, request, record, &key).await {
+        if let Some(pooled) = addresses.iter().find_map(|address| self.pool.take(&key(*address))) {
+            match self.run(pooled, request, record, &key).await {
                 Err(Failure { progress: Progress::Unsent, .. }) => {}
                 Err(Failure { progress: Progress::Unanswered, .. }) if request.repeatable => {}
-                settled => return settled.map_err(|failure| failure.error),
+                result => return result.map_err(|failure| failure.error),
             }
         }
         let fresh = self.open(&addresses, request.url.host(), trust.as_ref(), record).await?;
@@ -235,7 +237,7 @@ impl Parts {
             return Connection::open(stream, peer).await;
         };
         let started = Instant::now();
-        let stream = dial::shake_hands(stream, host, trust.config.clone()).await?;
+        let stream = dial::tls_handshake(stream, host, trust.config.clone()).await?;
         record.timings.tls = started.elapsed();
         Connection::open(stream, peer).await
     }
@@ -250,7 +252,7 @@ impl Parts {
         record.remote_ip = Some(connection.peer.ip());
         let started = Instant::now();
         let on_head = || record.timings.first_byte = started.elapsed();
-        let (response, reusable) = connection.exchange(on_the_wire(request), request.max_body_bytes, on_head).await?;
+        let (response, reusable) = connection.exchange(wire_request(request), request.max_body_bytes, on_head).await?;
         if reusable {
             self.pool.put(key(connection.peer), connection);
         }
@@ -258,7 +260,7 @@ impl Parts {
     }
 }
 
-fn on_the_wire(request: &Request) -> http::Request<Full<Bytes>> {
+fn wire_request(request: &Request) -> http::Request<Full<Bytes>> {
     let mut wire = http::Request::new(Full::new(request.body.clone()));
     *wire.method_mut() = request.method.clone();
     *wire.uri_mut() = request.url.request_target();
@@ -271,7 +273,7 @@ fn on_the_wire(request: &Request) -> http::Request<Full<Bytes>> {
     wire
 }
 
-/// Closes kept connections whose time is over.
+/// Closes pooled connections that have reached their time limit.
 #[derive(Clone, Debug)]
 pub struct EgressUpkeep(Egress);
 

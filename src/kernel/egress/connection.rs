@@ -1,7 +1,7 @@
-//! One open HTTP/1.1 connection and one exchange at a time on it. hyper speaks the protocol; the limits of the answer are set here.
-//! Nothing is followed, unpacked or remembered: a redirect is a status, a body is its bytes.
+//! One open HTTP/1.1 connection with one exchange at a time. hyper implements the protocol, and the limits of the answer are set
+//! here. The client follows no redirects, decodes no bodies and stores no cookies: a redirect is a status, and a body is its bytes.
 //!
-//! **Invariant:** a connection goes back to the pool only after an answer that was read to its end. Dropping it closes it.
+//! **Invariant:** a connection returns to the pool only after an answer that was read to its end. Dropping it closes it.
 
 use std::{
     net::SocketAddr,
@@ -29,36 +29,36 @@ use tokio::{
 
 use super::error::EgressError;
 
-/// How much of an answer is read: its head, the number of its headers, its body.
+/// The most bytes that are read of the head of an answer.
 pub const MAX_HEAD_BYTES: usize = 32 * 1024;
-/// Enough of a body for whoever only wants to know how it went.
+/// The usual limit for bodies, for callers that only need to know the result.
 pub const MAX_BODY_BYTES: usize = 16 * 1024;
 const MAX_HEADERS: usize = 128;
 
-/// An answer, whatever its status.
+/// An answer of any status.
 #[derive(Clone, Debug)]
 pub struct Response {
     pub status: StatusCode,
     pub headers: HeaderMap,
-    /// As it came, at most as much as the request asked for.
+    /// The body as it was received, at most as long as the request allows.
     pub body: Bytes,
-    /// There was more of it.
+    /// Whether the body was longer.
     pub truncated: bool,
 }
 
-/// An exchange that came to nothing.
+/// A failed exchange.
 #[derive(Debug)]
 pub(super) struct Failure {
     pub(super) error: EgressError,
     pub(super) progress: Progress,
 }
 
-/// How far a failed exchange had come, which decides whether it may be tried on another connection.
+/// How far a failed exchange got. This decides whether it may be repeated on another connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
     /// No byte of the request was written.
     Unsent,
-    /// It may have been read, but no byte of an answer came.
+    /// The request may have been read, but no byte of an answer arrived.
     Unanswered,
     Answered,
 }
@@ -92,7 +92,7 @@ impl Connection {
             .handshake(watched)
             .await
             .map_err(|error| failure_of(&error))?;
-        // How the connection ended is told to the exchange on it, if there is one.
+        // The exchange on the connection reports how it ended.
         let driver = tokio::spawn(async move { drop(connection.await) }).abort_handle();
         Ok(Self { sender, answered, driver, peer, opened: Instant::now() })
     }
@@ -101,8 +101,8 @@ impl Connection {
         self.sender.is_closed()
     }
 
-    /// Sends the request and reads the answer. `on_head` is called when the head has come. Tells whether the connection can take
-    /// another one.
+    /// Sends the request and reads the answer. Calls `on_head` when the head has arrived. Also returns whether the connection can
+    /// take another request.
     pub(super) async fn exchange(
         &mut self,
         request: Request<Full<Bytes>>,
@@ -176,7 +176,7 @@ fn failure_of(error: &hyper::Error) -> EgressError {
             return EgressError::Tls(tls.to_string());
         }
         if let Some(io) = cause.downcast_ref::<std::io::Error>() {
-            // An alert that comes with the first read, such as the wish for a client's certificate, is inside of an I/O error.
+            // An alert that arrives with the first read, such as the demand for a client certificate, is inside an I/O error.
             let tls = io.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
             return tls.map_or(EgressError::Reset, |tls| EgressError::Tls(tls.to_string()));
         }
@@ -188,7 +188,7 @@ fn failure_of(error: &hyper::Error) -> EgressError {
     EgressError::Protocol(error.to_string())
 }
 
-/// A stream that notes when a byte has come.
+/// A stream that notes when a byte has arrived.
 struct Watched<S> {
     stream: S,
     answered: Arc<AtomicBool>,

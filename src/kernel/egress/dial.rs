@@ -1,5 +1,5 @@
-//! Opens a connection to addresses that were judged: TCP to the first that answers, then TLS for the host of the URL. Takes
-//! addresses only, so that no look-up can happen between the judgement and here.
+//! Opens a connection to addresses that have passed the policy: TCP to the first that answers, then TLS for the host of the URL. It
+//! takes only addresses, so that no lookup can happen after the check.
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -13,12 +13,12 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 use super::error::EgressError;
 
-/// How long the next address waits for the one before it (RFC 8305).
+/// How long the next address waits for the previous one (RFC 8305).
 const HEAD_START: Duration = Duration::from_millis(250);
-/// Addresses that are tried for one connection.
+/// The most addresses that are tried for one connection.
 const MOST_TRIED: usize = 8;
 
-/// A stream to the first of `addresses` that takes the connection. They are tried in turn, each with a head start.
+/// Connects to the first of `addresses` that accepts. They are tried in turn, each with a head start.
 pub(super) async fn connect(addresses: &[SocketAddr], limit: Duration) -> Result<(TcpStream, SocketAddr), EgressError> {
     let deadline = Instant::now() + limit;
     let mut waiting = addresses.iter().take(MOST_TRIED);
@@ -45,8 +45,8 @@ pub(super) async fn connect(addresses: &[SocketAddr], limit: Duration) -> Result
     }
 }
 
-/// Shakes hands for `host`, the name or address of the URL, which the certificate must have.
-pub(super) async fn shake_hands(
+/// Performs the TLS handshake for `host`, the name or address of the URL. The certificate must be valid for it.
+pub(super) async fn tls_handshake(
     stream: TcpStream,
     host: &str,
     config: Arc<ClientConfig>,

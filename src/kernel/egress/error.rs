@@ -1,5 +1,5 @@
-//! What can go wrong on the way out, in the words of an attempt's record. The details are safe to show to the tenant: they tell of
-//! the target, never why the address policy refused it.
+//! The errors of outgoing requests, with the codes of an attempt's record. The details are safe to show to the tenant: they
+//! describe the target, but never why the address policy refused it.
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,11 +12,11 @@ pub enum EgressError {
     Connect(String),
     #[error("TLS: {0}")]
     Tls(String),
-    #[error("the time limit is over")]
+    #[error("the request timed out")]
     Timeout,
     #[error("the connection was closed before the answer was complete")]
     Reset,
-    #[error("not a usable HTTP answer: {0}")]
+    #[error("the answer is not valid HTTP: {0}")]
     Protocol(String),
 }
 
@@ -34,8 +34,8 @@ impl EgressError {
     }
 }
 
-/// The address policy does not let this target be reached. It says no more on purpose: the reason would map the operator's
-/// network for the tenant. The operator's log has it.
+/// The address policy refuses this target. The error gives no reason, because the reason would reveal the operator's network to the
+/// tenant. The operator's log has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("target_not_allowed")]
 pub struct Blocked;

@@ -1,8 +1,8 @@
-//! Outbound HTTP behind the address policy: used by whatever sends to somebody else's server on behalf of a tenant. It knows
-//! nothing of why a request is sent, and has no way around the policy.
+//! Outgoing HTTP with an address policy, for all requests to external servers on behalf of a tenant. This crate does not know why a
+//! request is sent, and it cannot bypass the policy.
 //!
-//! **Invariant:** the addresses that are dialled are those that were judged, of one look-up. Redirects are not followed, proxies
-//! of the environment are not used, and everything that comes back is bounded in time and size.
+//! **Invariant:** exactly the addresses that passed the policy are dialed, from a single lookup. Redirects are not followed,
+//! proxies of the environment are not used, and every answer is limited in time and size.
 
 mod binding;
 mod client;

@@ -1,5 +1,5 @@
-//! Tells whether an address is one of this machine's own. The routing table knows, also of addresses that came after the start:
-//! on the way to an own address the source is that address itself. Nothing is sent for asking.
+//! Determines whether an address belongs to this machine. The routing table knows, including addresses that were added after the
+//! start: on the way to a local address, the source is that address itself. The query sends no packets.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket},
@@ -8,10 +8,10 @@ use std::{
 
 use tenantd_base::cache::Cache;
 
-/// How long an answer counts, and how many are kept.
+/// How long an answer is cached, and the most answers in the cache.
 const FRESH: Duration = Duration::from_secs(10);
-const KEPT: u64 = 4096;
-/// Any will do: a connected datagram socket sends nothing by itself.
+const MAX_ENTRIES: u64 = 4096;
+/// Any port works, because connecting a datagram socket sends nothing.
 const DISCARD_PORT: u16 = 9;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new() -> Self {
-        Self { known: Cache::expiring(KEPT, FRESH) }
+        Self { known: Cache::expiring(MAX_ENTRIES, FRESH) }
     }
 
     pub(super) fn has(&self, ip: IpAddr) -> bool {
@@ -41,7 +41,7 @@ impl Machine {
     }
 }
 
-/// No route, no source: then nobody can connect there either.
+/// Without a route there is no source, and then nobody can connect there either.
 fn source_towards(ip: IpAddr) -> Option<IpAddr> {
     let any: IpAddr = if ip.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_machine_knows_its_own_addresses() {
+    fn own_addresses_are_recognized() {
         let machine = Machine::new();
         assert!(machine.has(Ipv4Addr::LOCALHOST.into()));
         assert!(!machine.has(Ipv4Addr::new(192, 0, 2, 1).into()));

@@ -1,8 +1,8 @@
-//! The judgement of an address: may tenantd connect there on behalf of a tenant? Pure but for the question which addresses are
-//! this machine's. No names here (`resolve.rs`), no URLs (`target.rs`), no dialling.
+//! The address policy: decides whether tenantd may connect to an address on behalf of a tenant. It is pure, except that it asks
+//! which addresses belong to this machine. It handles no names (`resolve.rs`), no URLs (`target.rs`) and no connections.
 //!
-//! **Invariant:** what is not known to be public or explicitly opened is refused. The tenant learns only that; reason and setting
-//! are for the operator's log.
+//! **Invariant:** an address that is neither known to be public nor explicitly opened is refused. The tenant learns only that it is
+//! refused. The reason and the setting go to the operator's log.
 
 use std::{
     collections::HashSet,
@@ -17,14 +17,14 @@ use tenantd_base::config;
 
 use super::{error::Blocked, hidden::readings, machine::Machine};
 
-/// For whom a target is judged.
+/// The caller on whose behalf a target is checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Audience {
-    /// A tenant that tries tenantd out may have its receiver on the same machine.
+    /// Whether loopback is allowed. An evaluation tenant may run its receiver on the same machine.
     pub allow_loopback: bool,
 }
 
-/// What an address is by itself.
+/// The class of an address by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     Public,
@@ -41,7 +41,7 @@ pub enum Reason {
     Multicast,
     Broadcast,
     Reserved,
-    /// tenantd itself listens there.
+    /// tenantd itself listens on the address.
     Own,
 }
 
@@ -64,8 +64,8 @@ impl fmt::Display for Reason {
 const METADATA: [IpAddr; 2] =
     [IpAddr::V4(Ipv4Addr::new(168, 63, 129, 16)), IpAddr::V6(Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x254))];
 
-/// IANA's special-purpose IPv4 ranges that are neither private nor named otherwise. 192.0.0.0/24 and 192.88.99.0/24 hold anycast
-/// addresses of gateways: nothing there is a tenant's.
+/// IANA's special-purpose IPv4 ranges that are neither private nor listed elsewhere. 192.0.0.0/24 and 192.88.99.0/24 hold anycast
+/// addresses of gateways, so no tenant has a server there.
 const RESERVED_V4: [Ipv4Net; 8] = [
     Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 8),
     Ipv4Net::new_assert(Ipv4Addr::new(192, 0, 0, 0), 24),
@@ -77,8 +77,9 @@ const RESERVED_V4: [Ipv4Net; 8] = [
     Ipv4Net::new_assert(Ipv4Addr::new(240, 0, 0, 0), 4),
 ];
 
-/// The only part of IPv6 that is given out for use on the Internet, and what in it is not: protocol assignments (with benchmarking
-/// and ORCHID) and the two ranges for documentation. Teredo and 6to4 do not come here, they are read as IPv4.
+/// The only part of IPv6 that is assigned for use on the Internet, and the exceptions in it: protocol assignments (with
+/// benchmarking and ORCHID) and the two ranges for documentation. Teredo and 6to4 do not reach this check, because they are read as
+/// IPv4.
 const GLOBAL_V6: Ipv6Net = Ipv6Net::new_assert(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 const RESERVED_V6: [Ipv6Net; 3] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
@@ -86,7 +87,7 @@ const RESERVED_V6: [Ipv6Net; 3] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),
 ];
 
-/// What `ip` is, taken as it is written: a disguise is taken off before (`hidden.rs`).
+/// The class of `ip` as it is written. Embedded IPv4 addresses are extracted before (`hidden.rs`).
 pub fn classify(ip: IpAddr) -> Class {
     if METADATA.contains(&ip) {
         return Class::Forbidden(Reason::Metadata);
@@ -111,15 +112,15 @@ pub fn classify(ip: IpAddr) -> Class {
 /// Why a target is refused, for the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// As it would be dialled.
+    /// The address as it would be dialed.
     pub address: IpAddr,
-    /// What it stands for: another one when an IPv4 address hides in it.
+    /// The address that was checked: a different one if an IPv4 address is embedded.
     pub judged_as: IpAddr,
     pub class: Class,
 }
 
 impl Refusal {
-    /// Tells the operator, and gives what the tenant may know.
+    /// Logs the refusal for the operator, and returns the error for the tenant.
     pub fn report(self, host: &str) -> Blocked {
         let (reason, setting) = match self.class {
             Class::Private | Class::Public => ("a private address".to_owned(), "egress.allowed_networks"),
@@ -131,7 +132,7 @@ impl Refusal {
     }
 }
 
-/// The operator's word on where connections may go.
+/// The operator's settings for allowed targets.
 #[derive(Debug)]
 pub struct Policy {
     allowed_networks: Vec<IpNet>,
@@ -143,7 +144,7 @@ pub struct Policy {
 impl Policy {
     pub fn new(settings: &config::Egress, listening: &[SocketAddr]) -> Self {
         let mut allowed_addresses: HashSet<IpAddr> = settings.allowed_addresses.iter().copied().collect();
-        // An entry in disguise opens what it stands for, if that is one address.
+        // An entry with an embedded address also opens that address, if there is only one.
         for entry in &settings.allowed_addresses {
             let mut plain = readings(*entry);
             if let (Some(address), None) = (plain.next(), plain.next()) {
@@ -162,8 +163,8 @@ impl Policy {
         self.listening.store(listening.to_vec().into());
     }
 
-    /// May `target` be dialled for `audience`? All that it can stand for must be allowed.
-    pub fn judge(&self, target: SocketAddr, audience: Audience) -> Result<(), Refusal> {
+    /// Checks whether `target` may be dialed for `audience`. All addresses that it can stand for must be allowed.
+    pub fn check(&self, target: SocketAddr, audience: Audience) -> Result<(), Refusal> {
         let address = target.ip();
         if self.allowed_addresses.contains(&address) {
             return Ok(());
@@ -186,8 +187,8 @@ impl Policy {
         if self.is_own(target) { Class::Forbidden(Reason::Own) } else { classify(target.ip()) }
     }
 
-    /// On loopback only the very port is tenantd's, since an evaluation's receiver lives beside it. On other addresses of its own it
-    /// is the whole address: what else this machine offers there is not the tenants' business.
+    /// On loopback only the port of tenantd counts as its own, because the receiver of an evaluation runs next to it. Of other
+    /// local addresses all ports count, because other services of this machine are not for tenants.
     fn is_own(&self, target: SocketAddr) -> bool {
         let ip = target.ip();
         self.listening.load().iter().any(|own| {

@@ -1,5 +1,6 @@
-//! Connections that wait for their next request. Bounded in all and for one target; the oldest goes when a new one needs its place.
-//! A connection is found only for the same scheme, host, judged address and authorities as it was opened for.
+//! Idle connections that wait for their next request. Their number is limited in total and per target, and the oldest is closed to
+//! make room for a new one. A connection is reused only for the scheme, host, checked address and authorities that it was opened
+//! for.
 
 use std::{
     collections::HashMap,
@@ -29,33 +30,33 @@ pub(super) struct PoolLimits {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct IdleConnection {
     connection: Connection,
     since: Instant,
 }
 
 #[derive(Debug, Default)]
-struct Shelf {
-    /// The last to come is the first to go out again: what is too many grows old and is closed.
-    by_target: HashMap<PoolKey, Vec<Waiting>>,
+struct Entries {
+    /// The newest connection is reused first, so surplus ones grow old and are closed.
+    by_target: HashMap<PoolKey, Vec<IdleConnection>>,
     total: usize,
 }
 
 #[derive(Debug)]
 pub(super) struct Pool {
     limits: PoolLimits,
-    shelf: Mutex<Shelf>,
+    entries: Mutex<Entries>,
 }
 
 impl Pool {
     pub(super) fn new(limits: PoolLimits) -> Self {
-        Self { limits, shelf: Mutex::default() }
+        Self { limits, entries: Mutex::default() }
     }
 
     pub(super) fn take(&self, key: &PoolKey) -> Option<Connection> {
         let now = Instant::now();
-        let mut shelf = self.shelf();
-        let waiting = shelf.by_target.get_mut(key)?;
+        let mut entries = self.entries();
+        let waiting = entries.by_target.get_mut(key)?;
         let before = waiting.len();
         let mut found = None;
         while let Some(candidate) = waiting.pop() {
@@ -66,62 +67,62 @@ impl Pool {
         }
         let gone = before - waiting.len();
         if waiting.is_empty() {
-            shelf.by_target.remove(key);
+            entries.by_target.remove(key);
         }
-        shelf.total -= gone;
+        entries.total -= gone;
         found
     }
 
     pub(super) fn put(&self, key: PoolKey, connection: Connection) {
         let now = Instant::now();
-        let waiting = Waiting { connection, since: now };
+        let waiting = IdleConnection { connection, since: now };
         if self.limits.connections == 0 || !self.is_usable(&waiting, now) {
             return;
         }
-        let mut shelf = self.shelf();
-        if let Some(target) = shelf.by_target.get_mut(&key)
+        let mut entries = self.entries();
+        if let Some(target) = entries.by_target.get_mut(&key)
             && target.len() >= self.limits.per_target
         {
             target.remove(0);
             target.push(waiting);
             return;
         }
-        if shelf.total >= self.limits.connections {
-            shelf.drop_oldest();
+        if entries.total >= self.limits.connections {
+            entries.drop_oldest();
         }
-        shelf.by_target.entry(key).or_default().push(waiting);
-        shelf.total += 1;
+        entries.by_target.entry(key).or_default().push(waiting);
+        entries.total += 1;
     }
 
-    /// Closes what has waited too long.
+    /// Closes connections that have been idle for too long.
     pub(super) fn sweep(&self) {
         let now = Instant::now();
-        let mut shelf = self.shelf();
+        let mut entries = self.entries();
         let mut total = 0;
-        shelf.by_target.retain(|_, waiting| {
+        entries.by_target.retain(|_, waiting| {
             waiting.retain(|candidate| self.is_usable(candidate, now));
             total += waiting.len();
             !waiting.is_empty()
         });
-        shelf.total = total;
+        entries.total = total;
     }
 
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
-        self.shelf().total
+        self.entries().total
     }
 
-    fn is_usable(&self, waiting: &Waiting, now: Instant) -> bool {
+    fn is_usable(&self, waiting: &IdleConnection, now: Instant) -> bool {
         let (idle, age) = (now - waiting.since, now - waiting.connection.opened);
         idle < self.limits.idle && age < self.limits.lifetime && !waiting.connection.is_closed()
     }
 
-    fn shelf(&self) -> MutexGuard<'_, Shelf> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    fn entries(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shelf {
+impl Entries {
     fn drop_oldest(&mut self) {
         let oldest = self.by_target.iter().min_by_key(|(_, waiting)| waiting.first().map(|first| first.since));
         let Some(key) = oldest.map(|(key, _)| key.clone()) else { return };

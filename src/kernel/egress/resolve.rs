@@ -1,7 +1,7 @@
-//! Names to addresses, within a time limit. An answer counts for its TTL and at most half a minute, so that an address that a name
-//! no longer has is not dialled for long; every caller judges the answer again.
+//! Resolves names to addresses within a time limit. An answer is cached for its TTL, but for at most half a minute, so that an
+//! outdated address is not dialed for long. Every caller checks the addresses again.
 //!
-//! **Invariant:** there is one look-up for one exchange. Its addresses are judged and those very addresses are dialled.
+//! **Invariant:** an exchange uses one lookup. The addresses of that lookup are checked, and exactly those are dialed.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -22,31 +22,31 @@ use tenantd_base::cache::Cache;
 
 use super::error::EgressError;
 
-/// How long an answer is believed when its TTL is longer, and how many are kept.
+/// The longest time that an answer is cached, and the most answers in the cache.
 const LONGEST_ANSWER: Duration = Duration::from_secs(30);
-const KEPT_ANSWERS: u64 = 4096;
+const MAX_ANSWERS: u64 = 4096;
 /// How often a question is repeated within the time limit.
 const REPEATS: u32 = 2;
-/// More addresses than this are no sensible answer, and each of them would have to be judged.
+/// A sensible answer does not have more addresses than this, and each of them has to be checked.
 const MOST_ADDRESSES: usize = 64;
 const MOST_TEXTS: usize = 64;
 
 pub(super) struct Resolver {
-    /// None where the system has no usable configuration: then only addresses can be dialled.
+    /// `None` if the system has no usable configuration. Then only addresses can be dialed.
     servers: Option<TokioResolver>,
-    /// Ready addresses: the resolver's own cache keeps whole messages, and reading it costs as much as the exchange itself.
-    kept: Cache<String, Kept>,
+    /// Resolved addresses. The resolver's own cache holds whole messages, and reading it costs as much as the exchange itself.
+    cache: Cache<String, CachedAnswer>,
     limit: Duration,
 }
 
 #[derive(Clone, Debug)]
-struct Kept {
+struct CachedAnswer {
     addresses: Arc<[IpAddr]>,
     until: Instant,
 }
 
 impl Resolver {
-    /// Asks `servers`, or those of the system when there are none.
+    /// Uses `servers`, or those of the system if the list is empty.
     pub(super) fn new(servers: &[SocketAddr], limit: Duration) -> Self {
         let builder = if servers.is_empty() {
             TokioResolver::builder_tokio()
@@ -62,28 +62,25 @@ impl Resolver {
             options.cache_size = 0;
             builder.build()
         });
-        let servers = built
-            .inspect_err(
-                |error| tracing::warn!(%error, "names of targets cannot be resolved; egress.dns_servers names DNS servers"),
-            )
-            .ok();
-        let kept = Cache::expiring(KEPT_ANSWERS, LONGEST_ANSWER);
-        Self { servers, kept, limit }
+        let servers =
+            built.inspect_err(|error| tracing::warn!(%error, "names of targets cannot be resolved; set egress.dns_servers")).ok();
+        let cache = Cache::expiring(MAX_ANSWERS, LONGEST_ANSWER);
+        Self { servers, cache, limit }
     }
 
     /// All addresses of `name`, at least one.
     pub(super) async fn addresses(&self, name: &str) -> Result<Arc<[IpAddr]>, EgressError> {
-        if let Some(kept) = self.kept.get(&name.to_owned())
-            && Instant::now() < kept.until
+        if let Some(cached) = self.cache.get(&name.to_owned())
+            && Instant::now() < cached.until
         {
-            return Ok(kept.addresses);
+            return Ok(cached.addresses);
         }
         let relative = name.strip_suffix('.').unwrap_or(name);
         if relative == "localhost" || relative.ends_with(".localhost") {
-            // RFC 6761: never a question for DNS, and the same at every site.
+            // RFC 6761: these names are never sent to DNS, and they mean the same everywhere.
             return Ok(Arc::new([Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]));
         }
-        let asked = Instant::now();
+        let started = Instant::now();
         let answer = self.look_up(relative).await?;
         let addresses: Arc<[IpAddr]> = answer.iter().take(MOST_ADDRESSES + 1).collect();
         match addresses.len() {
@@ -93,14 +90,14 @@ impl Resolver {
         }
         let ttl = answer.as_lookup().answers().iter().map(|record| record.ttl).min().unwrap_or_default();
         if ttl > 0 {
-            let until = asked + LONGEST_ANSWER.min(Duration::from_secs(ttl.into()));
-            self.kept.insert(name.into(), Kept { addresses: addresses.clone(), until });
+            let until = started + LONGEST_ANSWER.min(Duration::from_secs(ttl.into()));
+            self.cache.insert(name.into(), CachedAnswer { addresses: addresses.clone(), until });
         }
         Ok(addresses)
     }
 
-    /// The texts (TXT) that `name`, which is meant in full, has in DNS now: none where there is no such name. They are never kept, because
-    /// the caller has often just published one.
+    /// The current TXT records of `name`, which must be fully qualified. Empty if the name does not exist. They are never cached,
+    /// because the caller has often just published one.
     pub(super) async fn texts(&self, name: &str) -> Result<Vec<String>, EgressError> {
         let Some(servers) = &self.servers else {
             return Err(EgressError::Dns("no DNS server is configured".to_owned()));
@@ -109,8 +106,8 @@ impl Resolver {
             Ok(Ok(answer)) => answer,
             Ok(Err(error)) if error.is_no_records_found() => return Ok(Vec::new()),
             Ok(Err(error)) => {
-                tracing::debug!(name, %error, "look-up failed");
-                return Err(EgressError::Dns("the look-up failed".to_owned()));
+                tracing::debug!(name, %error, "DNS lookup failed");
+                return Err(EgressError::Dns("the lookup failed".to_owned()));
             }
             Err(_) => return Err(EgressError::Dns("no answer in time".to_owned())),
         };
@@ -126,15 +123,15 @@ impl Resolver {
         let Some(servers) = &self.servers else {
             return Err(EgressError::Dns("no DNS server is configured".to_owned()));
         };
-        // A name with a dot is meant in full; only a bare host name is looked for in the search list of the system.
+        // A name with a dot is fully qualified. Only a bare host name uses the search list of the system.
         let question = if name.contains('.') { format!("{name}.") } else { name.to_owned() };
         match tokio::time::timeout(self.limit, servers.lookup_ip(question)).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) if error.is_no_records_found() => Err(no_such_name()),
             Ok(Err(error)) => {
-                // It may name the operator's DNS servers, which are not the tenant's to know.
-                tracing::debug!(name, %error, "look-up failed");
-                Err(EgressError::Dns("the look-up failed".to_owned()))
+                // The error may name the operator's DNS servers, which tenants must not learn.
+                tracing::debug!(name, %error, "DNS lookup failed");
+                Err(EgressError::Dns("the lookup failed".to_owned()))
             }
             Err(_) => Err(EgressError::Dns("no answer in time".to_owned())),
         }

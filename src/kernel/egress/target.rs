@@ -1,6 +1,6 @@
-//! A URL that requests may be sent to, read once and kept in the form that the client dials. The host is normalised by the WHATWG
-//! rules (numbers in any base, short forms, full-width digits, percent-encoding, Punycode), and it is that form which is judged
-//! and dialled. What two readers could read differently is refused.
+//! A URL that requests may be sent to, parsed once and stored in the form that the client dials. The host is normalized by the
+//! WHATWG rules (numbers in any base, short forms, full-width digits, percent-encoding, Punycode). That form is checked and dialed.
+//! A URL that two parsers could read differently is refused.
 
 use std::{
     fmt,
@@ -14,7 +14,7 @@ use url::{Host, Position, Url};
 /// The longest URL.
 pub const MAX_URL_BYTES: usize = 2048;
 
-/// Why a text is no target. The messages are for whoever wrote it.
+/// Why a text is not a target. The messages are for the author of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlProblem {
     #[error("is longer than 2048 bytes")]
@@ -25,15 +25,15 @@ pub enum UrlProblem {
     Userinfo,
     #[error("must not have a fragment (#)")]
     Fragment,
-    #[error("has white space, a control character or a backslash, which readers of URLs understand differently")]
+    #[error("must not contain white space, a control character or a backslash, which URL parsers read differently")]
     Ambiguous,
     #[error("has no host")]
     NoHost,
-    #[error("has a host or port that cannot be")]
+    #[error("has an invalid host or port")]
     Invalid,
 }
 
-/// Where a request goes.
+/// The target of a request.
 #[derive(Clone)]
 pub struct TargetUrl {
     url: Url,
@@ -57,7 +57,7 @@ impl TargetUrl {
         let port = url.port_or_known_default().filter(|port| *port != 0).ok_or(UrlProblem::Invalid)?;
         let request_target = url[Position::BeforePath..Position::AfterQuery].parse().map_err(|_| UrlProblem::Invalid)?;
         let host_header = url[Position::BeforeHost..Position::AfterPort].parse().map_err(|_| UrlProblem::Invalid)?;
-        // Normalising may lengthen it: what is kept and sent has to fit as well.
+        // Normalizing may lengthen the URL, and the stored form has to fit as well.
         if url.as_str().len() > MAX_URL_BYTES {
             return Err(UrlProblem::TooLong);
         }
@@ -68,7 +68,7 @@ impl TargetUrl {
         self.url.as_str()
     }
 
-    /// The normalised host: a name in ASCII, or an address (in brackets for IPv6).
+    /// The normalized host: a name in ASCII, or an address (in brackets for IPv6).
     pub fn host(&self) -> &str {
         &self.host
     }
@@ -77,7 +77,7 @@ impl TargetUrl {
         self.url.scheme() == "https"
     }
 
-    /// Scheme, host and port, each in one form: the port is spelled out, and the host has no dot at its end.
+    /// Scheme, host and port in canonical form: the port is included, and the host has no final dot.
     pub fn origin(&self) -> String {
         let host = self.host.strip_suffix('.').unwrap_or(&self.host);
         format!("{}://{host}:{}", self.url.scheme(), self.port)
@@ -96,7 +96,7 @@ impl TargetUrl {
         self.port
     }
 
-    /// Path and query, as the first line of a request has them.
+    /// The path and the query, as in the first line of a request.
     pub(super) fn request_target(&self) -> Uri {
         self.request_target.clone()
     }
@@ -106,19 +106,19 @@ impl TargetUrl {
     }
 }
 
-/// Paths and queries of webhooks often carry tokens: a log line that shows a target has no business with them.
+/// Omits the path and the query, because those of webhooks often carry tokens that must not be logged.
 impl fmt::Debug for TargetUrl {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "TargetUrl({}://{}:{}/…)", self.url.scheme(), self.host, self.port)
     }
 }
 
-/// The URL as far as its path. Queries often carry tokens, which readers of events have no business with.
+/// The URL without its query. Queries often carry tokens that readers of events must not see.
 pub fn without_query(url: &str) -> &str {
     url.split_once('?').map_or(url, |(place, _)| place)
 }
 
-/// What the parser would forgive.
+/// Refuses what the parser would accept silently.
 fn check_text(text: &str) -> Result<(), UrlProblem> {
     if text.len() > MAX_URL_BYTES {
         return Err(UrlProblem::TooLong);

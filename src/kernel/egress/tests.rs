@@ -1,5 +1,5 @@
-//! The client against receivers and DNS servers of its own on loopback. Time limits are short in place of waiting. Whoever calls out
-//! through the client has its receivers and certificates for its own tests.
+//! Tests the client against its own receivers and DNS servers on loopback. Short time limits replace waiting. Other crates that use
+//! the client share these receivers and certificates for their tests.
 
 mod broken_answers;
 pub(crate) mod certificates;
@@ -21,16 +21,16 @@ use tenantd_base::config;
 
 use super::{Audience, Egress, EgressError, Exchange, MAX_BODY_BYTES, Request, Response, TargetUrl, client::TimeLimits};
 
-/// Ample for what answers at once.
+/// Enough time for anything that answers immediately.
 const AMPLE: Duration = Duration::from_secs(20);
-/// For what never answers.
+/// For servers that never answer.
 const SHORT: Duration = Duration::from_millis(300);
 
 fn settings() -> config::Egress {
     config::load(None, [], &[]).unwrap().egress
 }
 
-/// Settings under which 127.0.0.1 can be reached and names are asked of `dns`.
+/// Settings that allow 127.0.0.1 and resolve names with `dns`.
 fn open_settings(dns: &[SocketAddr]) -> config::Egress {
     config::Egress { allowed_addresses: vec![ip("127.0.0.1")], dns_servers: dns.to_vec(), ..settings() }
 }
@@ -39,7 +39,7 @@ fn egress(settings: &config::Egress) -> Egress {
     Egress::with_limits(settings, &[], TimeLimits { dns: Duration::from_secs(3), connect: Duration::from_secs(5) }).unwrap()
 }
 
-/// Gives up look-ups and connections soon.
+/// A client that gives up lookups and connections quickly.
 fn hasty(settings: &config::Egress) -> Egress {
     Egress::with_limits(settings, &[], TimeLimits { dns: SHORT, connect: SHORT }).unwrap()
 }

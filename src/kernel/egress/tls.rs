@@ -1,5 +1,5 @@
-//! Whom TLS believes: the certificate authorities of the web and the operator's, or in their place the private ones that come with
-//! a request, or the one certificate that it pins. rustls with TLS 1.2 and 1.3; nothing here can turn the verification off.
+//! The certificates that TLS trusts: the public certificate authorities and the operator's. A request can replace them with its own
+//! private authorities, or pin one certificate. rustls with TLS 1.2 and 1.3. Nothing here can turn off the verification.
 
 use std::{path::Path, sync::Arc};
 
@@ -13,15 +13,15 @@ use sha2::{Digest, Sha256};
 
 use tenantd_base::cache::Cache;
 
-/// Private authorities whose settings are kept ready.
-const KEPT_CONFIGS: u64 = 256;
+/// The most TLS configurations for private authorities that are cached.
+const MAX_CONFIGS: u64 = 256;
 /// The longest PEM text of private authorities.
 pub const MAX_CA_BYTES: usize = 65_536;
 
-/// Tells sets of private authorities apart.
+/// Identifies a set of private authorities.
 pub(super) type Fingerprint = [u8; 32];
 
-/// The settings for one handshake, and what tells them apart from others.
+/// The TLS configuration for one handshake, and its identity.
 #[derive(Clone, Debug)]
 pub(super) struct Trust {
     pub(super) private: Option<Fingerprint>,
@@ -36,7 +36,7 @@ pub(super) struct Authorities {
 }
 
 impl Authorities {
-    /// The authorities of the web, and those in `ca_file`.
+    /// The public authorities, and those in `ca_file`.
     pub(super) fn new(ca_file: Option<&Path>) -> Result<Self, String> {
         let provider = Arc::new(ring::default_provider());
         let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
@@ -45,10 +45,10 @@ impl Authorities {
             add_all(&mut roots, &pem).map_err(|problem| format!("{}: {problem}", path.display()))?;
         }
         let web = client_config(&provider, roots)?;
-        Ok(Self { provider, web, private: Cache::new(KEPT_CONFIGS) })
+        Ok(Self { provider, web, private: Cache::new(MAX_CONFIGS) })
     }
 
-    /// Whom to believe for a request with these private authorities.
+    /// The trust for a request with these private authorities or this pinned certificate.
     pub(super) fn trust(&self, ca_pem: Option<&str>, pinned: Option<Fingerprint>) -> Result<Trust, String> {
         if let Some(pin) = pinned {
             return self.pinned(pin);
@@ -65,9 +65,9 @@ impl Authorities {
         Ok(Trust { private: Some(fingerprint), config })
     }
 
-    /// Believes the one certificate that has this digest, whoever signed it and whatever it is called.
+    /// Trusts only the certificate with this digest, whatever its issuer and its names.
     fn pinned(&self, pin: Fingerprint) -> Result<Trust, String> {
-        // Kept apart from the digests of PEM texts, which nobody can make collide with this one.
+        // Kept apart from the digests of PEM texts, which cannot collide with this one.
         let place: Fingerprint = Sha256::new().chain_update(b"pin").chain_update(pin).finalize().into();
         if let Some(config) = self.private.get(&place) {
             return Ok(Trust { private: Some(place), config });
@@ -86,7 +86,7 @@ impl Authorities {
     }
 }
 
-/// Believes a server that has the pinned certificate and proves to hold its key.
+/// Trusts a server that has the pinned certificate and proves that it holds the key.
 #[derive(Debug)]
 struct PinnedCertificate {
     pin: Fingerprint,
@@ -133,7 +133,7 @@ impl ServerCertVerifier for PinnedCertificate {
     }
 }
 
-/// Checks what is to become the `ca_pem` of requests. The error is for whoever wrote it.
+/// Checks a value for the `ca_pem` of requests. The error is for the author of the value.
 pub fn check_ca_pem(pem: &str) -> Result<(), String> {
     private_roots(pem).map(|_| ())
 }

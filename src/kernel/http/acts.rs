@@ -1,8 +1,9 @@
-//! Events of what leaves no other trace: exports, and what the operator does over the admin socket. No record tells of either, and
-//! somebody will want to know who did it.
+//! Events of actions that leave no other trace: exports, and actions of the operator over the admin socket. No record mentions
+//! them, but an audit needs to know who did them.
 //!
-//! **Invariant:** the event commits before the first byte of an export goes out, and before the operator's act begins; what cannot be told is
-//! not done. **Invariant:** nothing of a body is in it: bodies can hold secrets.
+//! **Invariant:** the event commits before the first byte of an export is sent and before the operator's action begins. If the
+//! event cannot be written, the action does not happen. **Invariant:** the event holds nothing of the request body, because bodies
+//! can hold secrets.
 
 use http::Method;
 use poem_openapi::Object;
@@ -24,7 +25,7 @@ pub const EVENTS: &[&EventKind] = &[&EXPORT_STARTED, &OPERATOR_ACTED];
 
 static EXPORT_STARTED: EventKind = EventKind {
     name: "export.started",
-    summary: "Someone began to export records of the tenant.",
+    summary: "An export of the tenant's records was started.",
     subject: "export",
     schema: "Export",
     reads: AUDIT_READ,
@@ -32,43 +33,44 @@ static EXPORT_STARTED: EventKind = EventKind {
 };
 static OPERATOR_ACTED: EventKind = EventKind {
     name: "operator.acted",
-    summary: "The operator did something over the admin socket. In the platform tenant's feed.",
+    summary: "The operator performed an action over the admin socket. The event is in the platform tenant's feed.",
     subject: "act",
     schema: "OperatorAct",
     reads: AUDIT_READ,
     has_changes: false,
 };
 
-/// Records that left the service in one piece.
+/// An export of records that left the service in one piece.
 #[derive(Debug, Object, Serialize)]
 struct Export {
-    /// The request that asked for it.
+    /// The request that started the export.
     request_id: RequestId,
     /// What was exported, such as `tickets`.
     records: String,
-    /// `text/csv`, `application/x-ndjson`, or `application/json` for a signed statement.
+    /// The format: `text/csv`, `application/x-ndjson`, or `application/json` for a signed statement.
     media_type: String,
-    /// Path and query, with the filters.
+    /// The path and the query of the request, including the filters.
     target: String,
 }
 
-/// Something that the operator did over the admin socket.
+/// An action of the operator over the admin socket.
 #[derive(Debug, Object, Serialize)]
 struct OperatorAct {
-    /// The request that did it.
+    /// The request that performed the action.
     request_id: RequestId,
-    /// The operation, such as `create_backup`.
+    /// The id of the operation, such as `create_backup`.
     operation: String,
     /// The path of the request.
     path: String,
 }
 
-/// The schemas of what the events hold, which no operation has.
+/// The schemas of the event data. No operation uses them.
 pub fn schemas() -> Map<String, Value> {
     openapi::schemas::<Export>().into_iter().chain(openapi::schemas::<OperatorAct>()).collect()
 }
 
-/// Tells that an export begins. `records` says of what. Another site cannot begin one with somebody's session.
+/// Writes the event that an export begins. `records` names what is exported. Refuses a request that another site sends with
+/// somebody's session.
 pub async fn export_started<R>(store: &Store, auth: &Allowed<R>, records: &str, media_type: &str) -> Result<(), Problem> {
     let context = &auth.context;
     context.ensure_own_site()?;
@@ -78,10 +80,10 @@ pub async fn export_started<R>(store: &Store, auth: &Allowed<R>, records: &str, 
         media_type: media_type.to_owned(),
         target: context.target().to_owned(),
     };
-    tell(store, context, &auth.principal, &EXPORT_STARTED, &export).await
+    append_event(store, context, &auth.principal, &EXPORT_STARTED, &export).await
 }
 
-/// Tells that the operator does something, if it is that.
+/// Writes the event that the operator acts, if the caller is the local operator and the request changes something.
 pub(super) async fn operator_acts(store: &Store, context: &RequestContext) -> Result<(), Problem> {
     let operator = context.principal.as_deref().filter(|principal| principal.identity == Identity::LocalOperator);
     match operator {
@@ -91,21 +93,21 @@ pub(super) async fn operator_acts(store: &Store, context: &RequestContext) -> Re
                 operation: context.operation_id.to_string(),
                 path: context.path().to_owned(),
             };
-            tell(store, context, principal, &OPERATOR_ACTED, &act).await
+            append_event(store, context, principal, &OPERATOR_ACTED, &act).await
         }
         _ => Ok(()),
     }
 }
 
-async fn tell(
+async fn append_event(
     store: &Store,
     context: &RequestContext,
     principal: &Principal,
     kind: &'static EventKind,
-    told: &impl Serialize,
+    data: &impl Serialize,
 ) -> Result<(), Problem> {
-    let told = to_raw_value(told).map_err(Problem::internal)?;
+    let data = to_raw_value(data).map_err(Problem::internal)?;
     let (intent, id) = (context.intent(principal), context.request_id.to_string());
-    let append = move |tx: &mut WriteTx| events::append(tx, &mut intent.begin(), &Draft::new(kind, id.clone(), 1, &told)).map(drop);
+    let append = move |tx: &mut WriteTx| events::append(tx, &mut intent.begin(), &Draft::new(kind, id.clone(), 1, &data)).map(drop);
     Ok(store.write(append).await?)
 }

@@ -1,7 +1,8 @@
-//! Answers as they were rendered, for as long as they are true: clients poll far more often than anything changes.
+//! Rendered answers, kept for as long as they are valid. Clients poll far more often than data changes.
 //!
-//! An answer counts while none of its tables has changed, and until the second is over, for what time alone changes. **Boundary:**
-//! only for what depends on nothing but tenant, path, query, tables, time and, where that is said, the caller.
+//! An answer is valid until one of its tables changes, or until the current second ends, because some answers change with time
+//! alone. **Boundary:** only for answers that depend on nothing but tenant, path, query, tables, time and, with
+//! [`Audience::Caller`], the caller.
 
 use tenantd_base::{
     access::{Identity, Principal, Reach},
@@ -15,15 +16,15 @@ use super::{
     reply::{Found, Listed, Rendered},
 };
 
-/// What all answers of a cache have together at most.
+/// The most bytes that all answers of a cache have together.
 const MOST_BYTES: u64 = 8 << 20;
 
-/// For whom an answer is the same.
+/// The callers for whom an answer is the same.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Audience {
-    /// For whoever may ask.
+    /// Every caller of the tenant who may make the request.
     Tenant,
-    /// For who is this person, or none, and sees as much.
+    /// Callers that are the same person (or no person) and have the same reach.
     Caller(Option<UserId>, Reach),
 }
 
@@ -37,7 +38,7 @@ impl Audience {
     }
 }
 
-/// What is kept: how much memory it takes.
+/// A cached value that knows how much memory it takes.
 pub trait Answer: Clone + Send + Sync + 'static {
     fn bytes(&self) -> usize;
 }
@@ -62,10 +63,10 @@ impl<T: 'static> Answer for (u64, Found<T>) {
 }
 
 pub struct AnswerCache<A, const TABLES: usize> {
-    answers: VersionedCache<Asked, A, TABLES>,
+    answers: VersionedCache<CacheKey, A, TABLES>,
 }
 
-type Asked = (TenantId, Audience, i64, String);
+type CacheKey = (TenantId, Audience, i64, String);
 
 impl<A, const TABLES: usize> std::fmt::Debug for AnswerCache<A, TABLES> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -73,19 +74,19 @@ impl<A, const TABLES: usize> std::fmt::Debug for AnswerCache<A, TABLES> {
     }
 }
 
-fn asked(tenant: TenantId, audience: Audience, context: &RequestContext) -> Asked {
+fn cache_key(tenant: TenantId, audience: Audience, context: &RequestContext) -> CacheKey {
     let second = context.now.as_millis().div_euclid(1000);
     (tenant, audience, second, context.target().to_owned())
 }
 
 impl<A: Answer, const TABLES: usize> AnswerCache<A, TABLES> {
     pub fn new(tables: [TableName; TABLES]) -> Self {
-        // The question and what keeps the entry count as well.
-        let weigh = |asked: &Asked, answer: &A| u32::try_from(answer.bytes() + asked.3.len() + 512).unwrap_or(u32::MAX);
+        // The key and the overhead of an entry count as well.
+        let weigh = |key: &CacheKey, answer: &A| u32::try_from(answer.bytes() + key.3.len() + 512).unwrap_or(u32::MAX);
         Self { answers: VersionedCache::weighed(tables, MOST_BYTES, weigh) }
     }
 
-    /// What a request asks for that anyone who may ask is answered alike, rendered anew if need be.
+    /// The answer to a request that is the same for every caller. Renders it if the cache has none.
     pub fn get(
         &self,
         store: &Store,
@@ -93,14 +94,14 @@ impl<A: Answer, const TABLES: usize> AnswerCache<A, TABLES> {
         context: &RequestContext,
         render: impl FnOnce() -> Result<A, Problem>,
     ) -> Result<A, Problem> {
-        if context.anew {
+        if context.no_cache {
             return render();
         }
-        let answer = self.answers.get(store, asked(tenant, Audience::Tenant, context), render)?;
+        let answer = self.answers.get(store, cache_key(tenant, Audience::Tenant, context), render)?;
         Ok(answer.as_ref().clone())
     }
 
-    /// What a request asks for, as this caller sees it.
+    /// The answer to a request as this caller sees it.
     pub async fn get_for(
         &self,
         store: &Store,
@@ -108,16 +109,16 @@ impl<A: Answer, const TABLES: usize> AnswerCache<A, TABLES> {
         context: &RequestContext,
         render: impl Future<Output = Result<A, Problem>>,
     ) -> Result<A, Problem> {
-        if context.anew {
+        if context.no_cache {
             return render.await;
         }
-        let asked = asked(principal.tenant_id, Audience::of(principal), context);
-        let versions = match self.answers.look_up(store, &asked) {
+        let key = cache_key(principal.tenant_id, Audience::of(principal), context);
+        let versions = match self.answers.look_up(store, &key) {
             Ok(answer) => return Ok(answer.as_ref().clone()),
             Err(versions) => versions,
         };
         let answer = render.await?;
-        self.answers.keep(asked, versions, answer.clone());
+        self.answers.keep(key, versions, answer.clone());
         Ok(answer)
     }
 }

@@ -1,16 +1,18 @@
-//! Who did something, as every record of the API shows it.
+//! The author of a change, as every record of the API shows it.
 
 use poem_openapi::Object;
 use serde::Serialize;
 
 use tenantd_store::events::{Actor, ActorKind};
 
-/// Who did something.
+/// The person or program that made a change.
 #[derive(Clone, Debug, Object, Serialize)]
 pub struct Author {
-    /// `user`, `api_key`, `workflow`, `system` or `agent`.
+    /// The kind of author: `user`, `api_key`, `workflow`, `system` or `agent`.
     pub kind: String,
+    /// The id of the author.
     pub id: String,
+    /// The name of the author at the time of the change.
     pub name: String,
 }
 

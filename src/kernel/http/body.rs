@@ -1,8 +1,8 @@
-//! Reads request bodies: never more than the limit, never slower than the least rate, and never more memory for all of them together
-//! than the budget. Bodies that overstep cost their sender the request and nobody else anything.
+//! Reads request bodies. A body may not exceed the size limit or arrive more slowly than the minimum rate, and all bodies together
+//! may not use more memory than the budget. A sender that breaks a limit loses its request; other senders are not affected.
 //!
-//! **Invariant:** several bodies of one sender hold an [eighth](PART) of the budget at most. A sender that holds nothing gets room for one body
-//! even if others hold the whole budget, until all bodies together hold twice the budget.
+//! **Invariant:** several bodies of one sender use at most an [eighth](PART) of the budget. A sender that has no body in memory
+//! gets room for one even if others use the whole budget, until all bodies together use twice the budget.
 
 use std::{
     collections::HashMap,
@@ -19,26 +19,27 @@ use tenantd_base::{config::Limits, programs::Party};
 
 use super::problem::{Code, Problem};
 
-/// A body may arrive at any rate for this long.
+/// During this time a body may arrive at any rate.
 const GRACE: Duration = Duration::from_secs(5);
-/// The part of the budget that one sender can hold: one of so many.
+/// One sender can use this fraction of the budget: one part in eight.
 const PART: usize = 8;
-/// A body is kept in pieces of this size until it is complete: one buffer that grows would leave its smaller selves behind.
+/// A body is kept in segments of this size until it is complete. A single growing buffer would leave its smaller predecessors
+/// behind.
 const SEGMENT: usize = 32 << 10;
-/// What is set aside for a body that does not announce its length.
+/// Bytes reserved for a body that does not announce its length.
 const SMALL: usize = 1024;
-/// The most that is read of a body that the operation does not take, in bytes.
+/// The most bytes that are read of a body that the operation does not accept.
 const NOTHING: usize = 1024;
 
-/// Memory for the bodies of all requests.
+/// The memory for the bodies of all requests.
 #[derive(Clone, Debug)]
 pub struct BodyBudget {
     bytes: usize,
-    /// What each sender holds.
+    /// The bytes that each sender uses.
     held: Arc<Mutex<HashMap<Party, usize>>>,
 }
 
-/// What one body holds of the budget. Dropped, it gives that back.
+/// The part of the budget that one body uses. Dropping it returns that part.
 #[derive(Debug)]
 struct Held {
     budget: BodyBudget,
@@ -61,7 +62,7 @@ impl Held {
         Self { budget: budget.clone(), party, bytes: 0 }
     }
 
-    /// Makes it enough for `bytes` in all.
+    /// Extends the reservation to `bytes` in total.
     fn extend(&mut self, bytes: usize) -> Result<(), Problem> {
         let more = bytes.saturating_sub(self.bytes);
         let mut held = self.budget.held();
@@ -70,7 +71,7 @@ impl Held {
         let part = if is_only_one { usize::MAX } else { self.budget.bytes / PART };
         let most = if is_only_one { self.budget.bytes * 2 } else { self.budget.bytes };
         if own + more > part || all + more > most {
-            return Err(Problem::unavailable("Too many large requests are under way.", 1));
+            return Err(Problem::unavailable("Too many large requests are in progress.", 1));
         }
         held.insert(self.party, own + more);
         self.bytes += more;
@@ -90,14 +91,14 @@ impl Drop for Held {
     }
 }
 
-/// A body in memory; its part of the budget is free again when this is dropped.
+/// A body in memory. Dropping it returns its part of the budget.
 #[derive(Debug)]
 pub struct BufferedBody {
     pub bytes: Bytes,
     _budget: Held,
 }
 
-/// A body that is coming in.
+/// A body that is being received.
 struct Pieces {
     pieces: Vec<BytesMut>,
     length: usize,
@@ -131,12 +132,12 @@ impl Pieces {
     }
 }
 
-/// The length that the client announces, if it does.
+/// The length that the client announces, if any.
 fn announced(headers: &HeaderMap) -> Option<u64> {
     headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-/// Whether the client says that a body follows.
+/// Whether the client announces a body.
 pub fn is_announced(headers: &HeaderMap) -> bool {
     announced(headers).is_some_and(|length| length > 0) || headers.contains_key(header::TRANSFER_ENCODING)
 }
@@ -176,7 +177,7 @@ pub async fn read(
     Ok(BufferedBody { bytes: pieces.join(), _budget: held })
 }
 
-/// Reads the body of an operation that takes none. Many clients send `{}` then, or the `id` that the path names already.
+/// Reads the body of an operation that does not accept one. Many clients then send `{}`, or the `id` that the path already names.
 pub async fn read_nothing(
     headers: &HeaderMap,
     body: poem::Body,
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_in_tiny_chunks_takes_no_more_of_the_budget_than_its_length() {
+    async fn a_body_in_tiny_chunks_uses_only_its_length_of_the_budget() {
         let limits = limits(16 << 10);
         let budget = BodyBudget::new(&limits);
         let held = read(&HeaderMap::new(), body(vec![b"a".to_vec(); 2048]), 1 << 20, &limits, (&budget, sender(1))).await.unwrap();
@@ -242,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_sender_cannot_take_the_room_of_others() {
+    async fn one_sender_cannot_use_the_share_of_others() {
         let limits = limits(8 << 10);
         let budget = BodyBudget::new(&limits);
         let send = async |number: u8, length: usize| {
@@ -250,17 +251,17 @@ mod tests {
         };
         let first = send(1, 1000).await.unwrap();
         let second = send(1, 24).await.unwrap();
-        assert_eq!(send(1, 1).await.unwrap_err().code, Code::Unavailable, "an eighth is the most for several bodies");
+        assert_eq!(send(1, 1).await.unwrap_err().code, Code::Unavailable, "several bodies get at most an eighth");
         let large = send(2, 7 << 10).await.unwrap();
-        assert_eq!(send(2, 1).await.unwrap_err().code, Code::Unavailable, "it holds more than an eighth already");
+        assert_eq!(send(2, 1).await.unwrap_err().code, Code::Unavailable, "it already uses more than an eighth");
         let another = send(3, 8 << 10).await.unwrap();
-        assert_eq!(send(4, 1).await.unwrap_err().code, Code::Unavailable, "all is taken twice");
+        assert_eq!(send(4, 1).await.unwrap_err().code, Code::Unavailable, "the budget is used twice");
         drop((first, second, large, another));
         assert!(budget.held().is_empty());
         send(2, 1).await.unwrap();
     }
     #[tokio::test]
-    async fn an_operation_without_a_body_takes_an_empty_object_or_its_own_id() {
+    async fn an_operation_without_a_body_accepts_an_empty_object_or_its_own_id() {
         let limits = limits(1 << 20);
         let budget = BodyBudget::new(&limits);
         let send = async |text: &str, target: Option<&str>| {

@@ -1,5 +1,5 @@
-//! Texts and lists with a bound in their type, for input that is read straight into its type and not checked against the published
-//! document first, because there is too much of it. The same type writes the bound into the document, so that the two agree.
+//! Texts and lists with a bound in their type. They are for input that is too large to be checked against the published document
+//! first and is read straight into its type. The same type writes the bound into the document, so that the two agree.
 
 use std::borrow::Cow;
 
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use super::wire::document_type;
 
-/// The pattern of a text without control characters other than tabs and ends of lines.
+/// The pattern of a text without control characters, except tabs and line ends.
 pub const NO_CONTROL_CHARACTERS: &str = r"^[^\x00-\x08\x0B-\x1F\x7F-\x9F]*$";
 
-/// The pattern of a text that is not blank and has no control characters other than tabs and ends of lines.
+/// The pattern of a text that is not blank and has no control characters, except tabs and line ends.
 pub const VISIBLE_TEXT: &str = r"^[^\x00-\x08\x0B\x0C\x0E-\x1F\x7F]*[^\s\x00-\x1F\x7F][^\x00-\x08\x0B\x0C\x0E-\x1F\x7F]*$";
 
 /// A text of 1 to `MAX` characters without control characters.
@@ -26,19 +26,19 @@ pub struct Text<const MAX: usize>(String);
 impl<const MAX: usize> Text<MAX> {
     pub fn parse(text: String) -> Result<Self, String> {
         if text.is_empty() {
-            return Err("must not be empty; leave it out instead".to_owned());
+            return Err("must not be empty; omit it instead".to_owned());
         }
-        // A text has at most as many characters as bytes; most are told by that.
+        // A text has at most as many characters as bytes, so the byte length usually decides.
         if text.len() > MAX && text.chars().count() > MAX {
             return Err(format!("must have at most {MAX} characters"));
         }
         if text.chars().any(|letter| letter.is_control() && letter != '\n' && letter != '\t') {
-            return Err("must not hold control characters".to_owned());
+            return Err("must not contain control characters".to_owned());
         }
         Ok(Self(text))
     }
 
-    /// A text that is within its bounds already.
+    /// Wraps a text that is already within its bounds.
     pub fn stored(text: String) -> Self {
         Self(text)
     }
@@ -70,7 +70,7 @@ impl<T, const MAX: usize> Default for List<T, MAX> {
 }
 
 impl<T, const MAX: usize> List<T, MAX> {
-    /// A list that is within its bound already.
+    /// Wraps a list that is already within its bounds.
     pub fn stored(items: Vec<T>) -> Self {
         Self(items)
     }

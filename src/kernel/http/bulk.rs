@@ -1,5 +1,5 @@
-//! Requests for several records at once: how much one may read and write, and how their failures are shown. They run in the one writer,
-//! which all tenants wait for.
+//! Requests for several records at once: how much one request may read and write, and how its failures are reported. They run in
+//! the one writer, which all tenants wait for.
 
 use std::{collections::BTreeSet, marker::PhantomData};
 
@@ -20,10 +20,10 @@ use super::{
     reply::{Empty, Rendered, response},
 };
 
-/// The bytes of all records that a request for several reads and writes, its events among them.
+/// The most bytes that a bulk request reads and writes for all its records, including their events.
 pub const MAX_BULK_BYTES: usize = 4 << 20;
 
-/// A request goes beyond its bytes with its last record.
+/// The last record made the request exceed its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLarge {
     records: usize,
@@ -33,14 +33,14 @@ pub struct TooLarge {
 impl From<TooLarge> for Problem {
     fn from(TooLarge { records, bytes }: TooLarge) -> Self {
         let detail = format!(
-            "The first {records} records of this request come to {bytes} bytes, with their events and what they refer to. \
-             One request can read and write {MAX_BULK_BYTES} bytes. Send fewer records at once."
+            "The first {records} records of this request take {bytes} bytes, including their events and what they refer to. \
+             One request can read and write at most {MAX_BULK_BYTES} bytes. Send fewer records per request."
         );
         Self::new(Code::PayloadTooLarge, detail)
     }
 }
 
-/// What a request has read and written so far, or is about to.
+/// The bytes that a request has read and written so far.
 #[derive(Debug)]
 pub struct Budget {
     most: usize,
@@ -53,19 +53,19 @@ impl Budget {
         Self { most: MAX_BULK_BYTES, records: 0, bytes: 0 }
     }
 
-    /// The bounds of its fields are enough for one record.
+    /// The bounds of the fields are limit enough for one record.
     pub const fn of_one() -> Self {
         Self { most: usize::MAX, records: 0, bytes: 0 }
     }
 
-    /// Begins one more record. Once the request has used up its bytes, nothing more is read.
+    /// Begins one more record. Fails once the request has used up its bytes, so that nothing more is read.
     pub fn begin(&mut self) -> Result<(), TooLarge> {
         self.check()?;
         self.records += 1;
         Ok(())
     }
 
-    /// Reads for the record that was begun. What it reads counts even if it fails.
+    /// Reads for the current record. The bytes count even if the read fails.
     pub fn read<R: Read, T>(&mut self, tx: &R, read: impl FnOnce(&Metered<'_, R>) -> T) -> T {
         let view = Metered::new(tx);
         let result = read(&view);
@@ -73,7 +73,7 @@ impl Budget {
         result
     }
 
-    /// Counts what is written for the record that was begun.
+    /// Counts the bytes written for the current record.
     pub fn spend(&mut self, bytes: usize) -> Result<(), TooLarge> {
         self.bytes = self.bytes.saturating_add(bytes);
         self.check()
@@ -84,24 +84,24 @@ impl Budget {
     }
 }
 
-/// Where the records of a request are in its body.
+/// Where the body of a request has its records.
 #[derive(Clone, Copy, Debug)]
 pub enum Members {
-    /// Each record has a body of its own, in this member.
+    /// Each record has its own body, in this member.
     Bodies(&'static str),
-    /// The records are named in this member. A `patch` is one for all.
+    /// This member names the records. One `patch` applies to all of them.
     Names(&'static str),
 }
 
-/// All that is wrong with all records of a request that is done as a whole or not at all. A failure of the server comes before. If all
-/// records failed with the same code, so does the request.
+/// Combines the errors of all records of a request that is done completely or not at all. A server error takes precedence. If all
+/// records failed with the same code, the request has that code.
 pub fn joined(members: Members, failures: Vec<(usize, Problem)>) -> Problem {
     let (member, own_bodies) = match members {
         Members::Bodies(member) => (member, true),
         Members::Names(member) => (member, false),
     };
     let (mut errors, mut codes) = (Vec::new(), BTreeSet::new());
-    // The states that all of the records can go to.
+    // The states that every one of the records can change to.
     let mut allowed = None::<Vec<Value>>;
     for (index, problem) in failures {
         if problem.code.status().is_server_error() {
@@ -121,8 +121,8 @@ pub fn joined(members: Members, failures: Vec<(usize, Problem)>) -> Problem {
         }
         for error in &problem.errors {
             let mut error = error.clone();
-            // A pointer into the patch is shown with the record that it failed for. Without a pointer it is the name of the record
-            // that is wrong.
+            // A pointer into the patch is shown with the record that it failed for. An error without a pointer means that the
+            // reference to the record is wrong.
             match &mut error.place {
                 Place::Pointer(pointer) if own_bodies || pointer.is_empty() => *pointer = format!("{at}{pointer}"),
                 place => {
@@ -145,31 +145,31 @@ pub fn joined(members: Members, failures: Vec<(usize, Problem)>) -> Problem {
     }
 }
 
-/// The member of a problem that lists the states that a record can go to.
+/// The member of a problem that lists the states that a record can change to.
 const TRANSITIONS: &str = "allowed_transitions";
 
-/// Why one of several records failed, as the result of that record shows it.
+/// The status and the problem of one failed record, for the result of that record.
 pub fn failure(index: usize, problem: &Problem) -> (u16, Value) {
     if let Some(cause) = &problem.cause {
-        tracing::error!(index, code = problem.code.name(), cause, "a record of several failed here");
+        tracing::error!(index, code = problem.code.name(), cause, "a record of a bulk request failed");
     }
     (problem.code.status().as_u16(), problem.of_item())
 }
 
-/// Several records have no one name and no one version.
+/// Refuses parameters that name or version one record in a request for several records.
 pub fn refuse_one(names_one: bool, has_version: bool) -> Result<(), Problem> {
     let mut errors = Vec::new();
     if names_one {
-        errors.push(FieldError::parameter("id", "not_allowed", "ids names the records already; leave id out"));
+        errors.push(FieldError::parameter("id", "not_allowed", "ids already names the records; omit id"));
     }
     if has_version {
         let place = Place::Header("If-Match".to_owned());
-        errors.push(FieldError::new(place, "not_allowed", "If-Match names the version of one record, not of several"));
+        errors.push(FieldError::new(place, "not_allowed", "If-Match names the version of one record; omit it for several records"));
     }
     if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
 }
 
-/// 204 when one record was deleted; 200 with a result for each of several.
+/// 204 after one record was deleted; 200 with one result per record after several were.
 #[derive(Debug)]
 pub struct Removed<T>(Rendered, PhantomData<fn() -> T>);
 

@@ -1,5 +1,5 @@
-//! What is known of a request once the edge has let it through: who, when, which operation, and its checked input. Handlers
-//! get it through the extractors of this folder and pass on only the parts that a service needs.
+//! What is known about a request once the edge has accepted it: caller, time, operation and checked input. Handlers get it through
+//! the extractors of this folder and pass on only the parts that a service needs.
 
 use std::{
     net::IpAddr,
@@ -26,11 +26,11 @@ use tenantd_store::events::Intent;
 
 use super::problem::{Code, Problem};
 
-/// Where a request came from.
+/// Where a request comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
     Address(IpAddr),
-    /// The admin socket.
+    /// The caller uses the admin socket.
     Local,
 }
 
@@ -52,7 +52,7 @@ impl std::fmt::Display for Client {
     }
 }
 
-/// Where clients reach this server. Written out on demand: most requests never need it.
+/// The URL at which clients reach this server. It is rendered on demand, because most requests never need it.
 #[derive(Clone, Debug)]
 pub struct BaseUrl {
     public_url: Option<Arc<str>>,
@@ -61,7 +61,7 @@ pub struct BaseUrl {
 }
 
 impl BaseUrl {
-    /// `public_url` comes before what the request says.
+    /// `public_url` takes precedence over the host of the request.
     pub fn new(host: Option<Authority>, secure: bool, public_url: Option<Arc<str>>) -> Self {
         Self { public_url, secure, host }
     }
@@ -85,19 +85,19 @@ pub struct RequestContext {
     pub client: Client,
     /// Whether the connection is TLS.
     pub secure: bool,
-    /// All clocks when the request came.
+    /// All clocks at the time the request arrived.
     pub clocks: Reading,
-    /// The time of the caller's tenant; without a caller the installation's.
+    /// The time of the caller's tenant. Without a caller it is the time of the installation.
     pub now: Timestamp,
     pub method: Method,
     pub uri: Uri,
     pub query: Value,
-    /// Whether the client wants no answer that was rendered before (`Cache-Control: no-cache`).
-    pub anew: bool,
+    /// Whether the client refuses cached answers (`Cache-Control: no-cache`).
+    pub no_cache: bool,
     pub base_url: BaseUrl,
-    /// Whether a browser sent it with somebody's session from another site.
+    /// Whether a browser sent it from another site with somebody's session.
     pub(super) foreign: bool,
-    /// The checked body; the handler's extractor takes it.
+    /// The checked body. The handler's extractor takes it.
     pub(super) body: Mutex<Option<Value>>,
     pub(super) body_digest: Option<[u8; 32]>,
 }
@@ -112,13 +112,13 @@ impl RequestContext {
         self.uri.path()
     }
 
-    /// The path and query as the client sent them.
+    /// The path and the query as the client sent them.
     pub fn target(&self) -> &str {
         self.uri.path_and_query().map_or_else(|| self.uri.path(), PathAndQuery::as_str)
     }
 
-    /// Refuses a request that a browser sent with somebody's session from another site. Unsafe methods never come this far then; a GET that
-    /// has an effect asks here before it has it.
+    /// Refuses a request that a browser sent from another site with somebody's session. The edge refuses unsafe methods before this
+    /// point. A GET that has an effect must call this first.
     pub fn ensure_own_site(&self) -> Result<(), Problem> {
         if self.foreign { Err(Problem::plain(Code::CsrfFailed)) } else { Ok(()) }
     }
@@ -127,12 +127,12 @@ impl RequestContext {
         self.body.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// What the caller is about to do.
+    /// The intent of the caller.
     pub fn intent(&self, principal: &Principal) -> Intent {
         self.within_quotas(Intent::of(principal, self.now))
     }
 
-    /// A request that creates keeps to the limits of the tenant's quotas, and one that changes to the reserve behind them.
+    /// Requests that create records keep to the quotas of the tenant. Requests that change records may also use the reserve.
     fn within_quotas(&self, mut intent: Intent) -> Intent {
         intent.allowance = intent.allowance.max(match self.method {
             Method::POST => Allowance::Quota,
@@ -142,14 +142,15 @@ impl RequestContext {
         intent
     }
 
-    /// What the caller is about to do in a tenant that need not be the caller's own.
+    /// The intent of the caller in a tenant that need not be the caller's own.
     pub fn intent_in(&self, principal: &Principal, tenant_id: TenantId) -> Intent {
         let mut intent = Intent::of(principal, self.clocks.of(tenant_id));
         intent.tenant_id = tenant_id;
         self.within_quotas(intent)
     }
 
-    /// What the caller is about to do with what guards people. It may use the reserve of the tenant's quotas.
+    /// The intent of the caller for a change to credentials and sessions. It uses the clock of the installation, and may use the
+    /// reserve of the tenant's quotas.
     pub fn guarding_intent(&self, principal: &Principal) -> Intent {
         let intent = Intent::of(principal, self.clocks.installation()).guarding(self.clocks.ahead(principal.tenant_id));
         let mut intent = self.within_quotas(intent);
@@ -157,12 +158,12 @@ impl RequestContext {
         intent
     }
 
-    /// A time of what guards people, as the people of a tenant see it.
+    /// Converts a time of the installation's clock to the time that people of the tenant see.
     pub fn guard_time_in(&self, tenant: TenantId, at: Timestamp) -> Timestamp {
         at + self.clocks.ahead(tenant)
     }
 
-    /// Tells this request from others with the same idempotency key.
+    /// Distinguishes this request from others with the same idempotency key.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
         let mut input = self.target().as_bytes().to_vec();
         input.push(0);
@@ -171,7 +172,7 @@ impl RequestContext {
     }
 }
 
-/// The value of a header that is text.
+/// The value of a header, if it is text.
 pub fn header(headers: &HeaderMap, name: impl AsHeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
 }

@@ -1,4 +1,4 @@
-//! The credential that a request carries, and the seam to whoever checks it.
+//! The credential of a request, and the trait that checks it.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -18,7 +18,7 @@ use super::{
     problem::{Code, Problem},
 };
 
-/// The session cookie's name on a TLS listener: `__Host-` makes browsers insist on `Secure`, `Path=/` and no domain.
+/// The name of the session cookie on a TLS listener. `__Host-` makes browsers require `Secure`, `Path=/` and no domain.
 pub const SECURE_COOKIE: &str = "__Host-tenantd_session";
 pub const PLAIN_COOKIE: &str = "tenantd_session";
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -27,20 +27,20 @@ fn cookie_name(secure: bool) -> &'static str {
     if secure { SECURE_COOKIE } else { PLAIN_COOKIE }
 }
 
-/// The header that gives a browser its session.
+/// The `Set-Cookie` header that gives a browser its session.
 pub fn session_cookie(secure: bool, token: &str, max_age_seconds: u64) -> String {
     set_cookie(secure, cookie_name(secure), token, max_age_seconds)
 }
 
-/// The headers that make a browser forget a session, and what it kept of its answers. The cookie is taken away by its name: the word
-/// `"cookies"` would take those of all sites under the same domain.
+/// The headers that make a browser delete a session and its cached answers. The cookie is removed by name, because the word
+/// `"cookies"` would remove those of all sites under the same domain.
 pub fn forget_session(secure: bool) -> [(HeaderName, String); 2] {
     const CLEAR_SITE_DATA: HeaderName = HeaderName::from_static("clear-site-data");
     let cookie = session_cookie(secure, "", 0);
     [(SET_COOKIE, cookie), (CLEAR_SITE_DATA, "\"cache\", \"storage\"".to_owned())]
 }
 
-/// A cookie of ours: for this host alone, out of reach of scripts, and not sent along with what another site embeds or posts.
+/// A cookie for this host alone. Scripts cannot read it, and browsers do not send it with what another site embeds or posts.
 pub fn set_cookie(secure: bool, name: &str, value: &str, max_age_seconds: u64) -> String {
     let mark = if secure { "; Secure" } else { "" };
     format!("{name}={value}; Path=/; HttpOnly; SameSite=Lax; Max-Age={max_age_seconds}{mark}")
@@ -52,7 +52,7 @@ pub enum Credential {
     ApiKey(Secret),
 }
 
-/// Why a credential does not let its bearer in.
+/// Why a credential is refused.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AuthError {
     #[error("the credential is not valid: {0}")]
@@ -69,21 +69,22 @@ pub enum AuthError {
     AddressNotAllowed,
     #[error("the tenant is suspended")]
     TenantSuspended,
-    /// It does not work now, for another reason than that the operator wants it so.
+    /// The tenant does not work now, for another reason than that the operator suspended it.
     #[error("the tenant is closed: {0}")]
     TenantClosed(&'static str),
-    #[error("the evaluation has its {most} events")]
+    #[error("the evaluation tenant has reached its limit of {most} events")]
     NoRoom { most: u64 },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Turns a credential into an identity. Called on every request, on the async threads: it answers from memory or by point reads.
+/// Turns a credential into an identity. It is called on every request, on the async threads, so it answers from memory or by point
+/// reads.
 pub trait Authenticator: Send + Sync + 'static {
     fn session(&self, token: &Secret, now: Timestamp) -> Result<Arc<Principal>, AuthError>;
     fn api_key(&self, key: &Secret, client: Option<IpAddr>, clocks: &Reading) -> Result<Arc<Principal>, AuthError>;
 
-    /// Whether a tenant that evaluates has room for one more change.
+    /// Fails if an evaluation tenant has no room for one more change.
     fn check_room(&self, tenant: TenantId) -> Result<(), AuthError>;
 }
 
@@ -101,7 +102,7 @@ impl From<AuthError> for Problem {
             AuthError::TenantClosed(detail) => Self::new(Code::TenantSuspended, detail),
             AuthError::NoRoom { most } => Self::new(
                 Code::LimitReached,
-                format!("An evaluation tenant has room for {most} events, and this one has them: its operator can reset it."),
+                format!("This evaluation tenant has reached its limit of {most} events. Its operator can reset it."),
             ),
             AuthError::Store(error) => error.into(),
         }
@@ -112,7 +113,7 @@ pub fn missing() -> Problem {
     Problem::plain(Code::MissingCredentials).header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"")
 }
 
-/// Finds the request's credential. A key in a header is meant; a cookie is only ambient, so the key wins.
+/// Finds the credential of the request. A client sends a key on purpose, but a browser sends a cookie by itself, so the key wins.
 pub fn find(headers: &HeaderMap, secure: bool) -> Result<Option<Credential>, Problem> {
     let unreadable = || Problem::from(AuthError::Invalid("The credential is not readable text."));
     for name in [AUTHORIZATION, API_KEY] {
@@ -143,7 +144,7 @@ pub fn find(headers: &HeaderMap, secure: bool) -> Result<Option<Credential>, Pro
     Ok(session_token(headers, secure).map(Credential::Session))
 }
 
-/// The token of the session that a browser has, whether it counts or not.
+/// The token of the browser's session. It may be invalid.
 pub fn session_token(headers: &HeaderMap, secure: bool) -> Option<Secret> {
     cookie(headers, cookie_name(secure)).map(Secret::new)
 }
@@ -155,7 +156,7 @@ pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// A browser sends a cookie along from any site. What changes something must come from this one; a client that is no browser sends
+/// Refuses changes that come from another site, because a browser sends cookies from any site. A client that is not a browser sends
 /// neither header and passes.
 pub fn check_same_origin(headers: &HeaderMap, base_url: &str) -> Result<(), Problem> {
     let same = match (header(headers, "sec-fetch-site"), header(headers, "origin")) {
@@ -166,17 +167,17 @@ pub fn check_same_origin(headers: &HeaderMap, base_url: &str) -> Result<(), Prob
     if same { Ok(()) } else { Err(Problem::plain(Code::CsrfFailed)) }
 }
 
-/// The address that counts as the client's: the connection's, or what a trusted proxy says.
+/// The address that counts as the client's: that of the connection, or the one that a trusted proxy reports.
 pub fn client_address(peer: Client, headers: &HeaderMap, trusted: &[ipnet::IpNet]) -> Client {
     let Client::Address(mut address) = peer else { return peer };
     if trusted.is_empty() {
         return peer;
     }
-    // A header that is no text stands for one hop that cannot be read.
+    // A header that is not text stands for one unreadable hop.
     let values = headers.get_all("x-forwarded-for").iter().map(|value| value.to_str().unwrap_or_default());
     let hops: Vec<&str> = values.flat_map(|list| list.split(',')).collect();
-    // From the nearest hop outwards: the first that is no proxy of ours is the client. What lies behind a hop that cannot be read is
-    // anybody's word.
+    // Starts at the nearest hop. The first hop that is not a trusted proxy is the client. Hops behind an unreadable one could be
+    // forged.
     for hop in hops.into_iter().rev() {
         if !trusted.iter().any(|network| network.contains(&address)) {
             break;
@@ -187,7 +188,8 @@ pub fn client_address(peer: Client, headers: &HeaderMap, trusted: &[ipnet::IpNet
     Client::Address(address)
 }
 
-/// The address of a hop, which may have a port: `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:443`.
+/// The address of a hop, which may have a port: `192.0.2.1`, `192.0.2.1:443`, `2001:db8::1`, `[2001:db8::1]` or
+/// `[2001:db8::1]:443`.
 fn hop_address(hop: &str) -> Option<IpAddr> {
     let hop = hop.trim();
     let bracketed = || hop.strip_prefix('[')?.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::from);
@@ -204,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_in_either_header_and_two_different_ones_are_refused() {
+    fn two_different_keys_are_refused() {
         let key = |pairs: &[(&'static str, &str)]| match find(&headers(pairs), true) {
             Ok(Some(Credential::ApiKey(key))) => key.expose().to_owned(),
             other => format!("{other:?}"),
@@ -222,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_cookie_does_not_count_on_a_secure_listener() {
+    fn a_secure_listener_ignores_the_plain_cookie() {
         let plain = headers(&[("cookie", "a=b; tenantd_session=s")]);
         assert!(find(&plain, true).unwrap().is_none());
         assert!(matches!(find(&plain, false), Ok(Some(Credential::Session(token))) if token.expose() == "s"));
     }
 
     #[test]
-    fn only_this_site_and_clients_that_are_no_browser_may_change_something() {
+    fn changes_from_another_site_are_refused() {
         let check = |pairs: &[(&'static str, &str)]| check_same_origin(&headers(pairs), "https://ops.example.com").is_ok();
         assert!(check(&[]));
         assert!(check(&[("origin", "https://ops.example.com")]));
@@ -250,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hop_may_have_a_port_and_one_that_cannot_be_read_ends_the_way() {
+    fn an_unreadable_hop_ends_the_search_for_the_client() {
         let trusted: Vec<ipnet::IpNet> = vec!["10.0.0.0/8".parse().unwrap(), "fd00::/8".parse().unwrap()];
         let from = |values: &[&[u8]]| {
             let mut headers = HeaderMap::new();
@@ -268,7 +270,7 @@ mod tests {
             ("203.0.113.7, [fd00::2]:443, 10.0.0.2:80", "203.0.113.7"),
             ("::ffff:203.0.113.7", "203.0.113.7"),
             ("203.0.113.7, ::ffff:10.0.0.2", "203.0.113.7"),
-            // What a client sends to be taken for somebody else stands before what a proxy says of it.
+            // A forged address that a client sends stands before the address that a proxy adds.
             ("127.0.0.1, 203.0.113.7", "203.0.113.7"),
             ("127.0.0.1, unknown", "10.0.0.1"),
             ("127.0.0.1, _hidden, 10.0.0.2", "10.0.0.2"),
@@ -281,7 +283,7 @@ mod tests {
         ] {
             assert_eq!(from(&[hops.as_bytes()]), client, "{hops}");
         }
-        assert_eq!(from(&[b"127.0.0.1", b"\xff"]), "10.0.0.1", "a header that is no text is a hop that cannot be read");
+        assert_eq!(from(&[b"127.0.0.1", b"\xff"]), "10.0.0.1", "a header that is not text is an unreadable hop");
         assert_eq!(from(&[b"127.0.0.1", b"203.0.113.7"]), "203.0.113.7");
     }
 }

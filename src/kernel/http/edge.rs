@@ -1,8 +1,9 @@
-//! The way of a request before and after its handler: name it, find its operation, check who asks and how often, check the
-//! input, call the handler within a time limit, turn whatever went wrong into a problem, and tell logs and metrics.
+//! The path of a request through the server, before and after its handler. The edge finds the operation, checks the caller, their
+//! rate and the input, and calls the handler within a time limit. It turns every failure into a problem, and reports the request to
+//! logs and metrics.
 //!
-//! The order matters: a credential is checked before the input, so that nobody learns from an error what they may not see, and
-//! the body is read only for a caller who may send it.
+//! The order matters. The credential is checked before the input, so that an error reveals nothing that the caller may not see. The
+//! body is read only for a caller who may send it.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -31,7 +32,6 @@ use tenantd_store::{Store, rehearse, within_reserve};
 
 use super::{
     FORM, acts,
-    again::{self, Again},
     body::{self, BodyBudget},
     context::{BaseUrl, Client, RequestContext, header as header_text},
     cors,
@@ -42,23 +42,24 @@ use super::{
     json, media,
     need::Need,
     operations::{Audience, BodyMedia, Measures, Operation, Operations, Route},
-    outgoing::UnderWay,
+    outgoing::StreamHandle,
     pages::{self, Pages, Readers},
     plain,
     problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits},
+    recheck::{self, Recheck},
     schema::Refusal,
-    visit::{Told, Visit},
+    visit::{RequestSummary, Visit},
 };
 
-/// What took longer than this may have outlived the rights of its caller.
-const AT_ONCE: Duration = Duration::from_millis(50);
+/// A request that takes longer than this may outlive the rights of its caller.
+const RECHECK_AFTER: Duration = Duration::from_millis(50);
 
-/// Bodies above this are read on the threads of their tenant, in bytes.
+/// Bodies above this size are parsed on the threads of their tenant, in bytes.
 const LARGE_BODY: usize = 64 << 10;
 
-/// What the operator can do about a writer that does not come back.
-const LOCAL_WAY_OUT: &str = " The log names the code that holds it. Stop the server, then repeat this command with --offline, or start \
+/// What the operator can do about a writer that hangs.
+const LOCAL_RECOVERY: &str = " The log names the code that holds it. Stop the server. Then repeat this command with --offline, or start \
                              `tenantd serve --safe-mode` and repeat it.";
 
 /// Settings that a reload changes.
@@ -83,26 +84,26 @@ impl EdgeSettings {
     }
 }
 
-/// What a listener knows of the connection that a request came over.
+/// What a listener knows about the connection of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
     pub client: Client,
     pub secure: bool,
-    /// Where HTTPS is, on a listener that only leads there.
+    /// The port for HTTPS, on a listener that only redirects there.
     pub https_port: Option<u16>,
 }
 
-/// What the edge is made of.
+/// The parts of the edge.
 #[allow(missing_debug_implementations, reason = "it is taken apart at once; poem endpoints do not print")]
 pub struct EdgeParts {
     pub api: BoxEndpoint<'static, Response>,
     pub operations: Operations,
     pub pages: Pages,
     pub authenticator: Arc<dyn Authenticator>,
-    /// Who comes over the admin socket; `None` where there is none.
+    /// The principal for requests over the admin socket; `None` where there is none.
     pub local_operator: Option<Arc<Principal>>,
     pub rates: Arc<RateLimits>,
-    /// Counts what tenants ask for.
+    /// Counts the requests of tenants.
     pub usage: Arc<Usage>,
     pub idempotency: Arc<Idempotency>,
     pub store: Store,
@@ -114,7 +115,7 @@ pub struct Edge {
     parts: EdgeParts,
     settings: ArcSwap<EdgeSettings>,
     budget: BodyBudget,
-    /// Of requests that are no operation's.
+    /// Metrics of requests that belong to no operation.
     measures: Arc<Measures>,
 }
 
@@ -139,7 +140,7 @@ impl Edge {
         self.settings.load_full()
     }
 
-    /// Answers a request. Never fails: what goes wrong is an answer too.
+    /// Answers a request. It never fails: an error is an answer too.
     #[allow(clippy::disallowed_methods, reason = "request durations are measured in monotonic time")]
     pub async fn answer(&self, request: Request, peer: Peer) -> Response {
         let started = Instant::now();
@@ -152,10 +153,10 @@ impl Edge {
         let (method, uri, version) = (request.method().clone(), request.uri().clone(), request.version());
         let reads_html = header_text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
         let page_origin = cors::allowed(&request, &settings.cors_origins);
-        let mut told = Told::default();
+        let mut summary = RequestSummary::default();
         let arrival = Arrival { request_id, client, peer, clocks: &clocks, base_url: &base_url, settings: &settings };
         let outcome = match host {
-            Ok(_) => AssertUnwindSafe(self.dispatch(request, arrival, &mut told)).catch_unwind().await,
+            Ok(_) => AssertUnwindSafe(self.dispatch(request, arrival, &mut summary)).catch_unwind().await,
             Err(problem) => Ok(Err(problem.into())),
         };
         let outcome = outcome.unwrap_or_else(|cause| {
@@ -166,31 +167,31 @@ impl Edge {
             Ok(response) => response,
             Err(error) if error.is_from_response() => error.into_response(),
             Err(error) => {
-                let problem = failures::problem(error, told.operation.as_deref());
+                let problem = failures::problem(error, summary.operation.as_deref());
                 let as_page =
-                    reads_html && told.operation.as_deref().is_some_and(|operation| operation.audience == Audience::People);
+                    reads_html && summary.operation.as_deref().is_some_and(|operation| operation.audience == Audience::People);
                 failures::response(&problem, as_page, &base_url, uri.path(), request_id)
             }
         };
-        finish(&mut response, request_id, peer, &told);
+        finish(&mut response, request_id, peer, &summary);
         cors::finish(response.headers_mut(), page_origin, &settings.cors_origins);
         let is_free = client == Client::Local || pages::is_probe(uri.path());
-        if !is_free && (told.principal.is_none() || response.status().is_client_error()) {
-            let waited = self.parts.store.shares().note_refusal(party(told.principal.as_deref(), client)).await;
+        if !is_free && (summary.principal.is_none() || response.status().is_client_error()) {
+            let waited = self.parts.store.shares().note_refusal(party(summary.principal.as_deref(), client)).await;
             if waited.is_err() && version <= Version::HTTP_11 {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
         }
         let (others, usage) = (self.measures.clone(), self.parts.usage.clone());
         let (status, access_log) = (response.status(), settings.access_log);
-        let visit = Visit { request_id, client, method, uri, started, told, status, access_log, others, usage };
-        if let Some(under_way) = response.extensions().get::<UnderWay>() {
-            under_way.at_end(move |_| drop(visit));
+        let visit = Visit { request_id, client, method, uri, started, summary, status, access_log, others, usage };
+        if let Some(handle) = response.extensions().get::<StreamHandle>() {
+            handle.at_end(move |_| drop(visit));
         }
         response
     }
 
-    async fn dispatch(&self, request: Request, arrival: Arrival<'_>, told: &mut Told) -> poem::Result<Response> {
+    async fn dispatch(&self, request: Request, arrival: Arrival<'_>, summary: &mut RequestSummary) -> poem::Result<Response> {
         if let Some(port) = arrival.peer.https_port {
             return plain::answer(&request, port).map_err(Into::into);
         }
@@ -200,17 +201,17 @@ impl Edge {
                 let asked = cors::preflight(&request, &methods, &arrival.settings.cors_origins);
                 return asked.ok_or_else(|| failures::other_method(&methods).into());
             }
-            Route::Unknown => return self.page(&request, arrival, told).map_err(Into::into),
+            Route::Unknown => return self.page(&request, arrival, summary).map_err(Into::into),
         };
-        told.operation = Some(operation.clone());
-        let principal = self.admit(&request, &operation, arrival, told)?;
+        summary.operation = Some(operation.clone());
+        let principal = self.admit(&request, &operation, arrival, summary)?;
         let Some(caller) = principal.clone().filter(|_| arrival.client != Client::Local) else {
             return Box::pin(self.call(request, operation, principal, arrival)).await;
         };
         let (shares, tenant) = (self.parts.store.shares(), caller.tenant_id);
         let turn = shares.turn_of_request(tenant).await.map_err(|Full| failures::lane(LaneError::Busy))?;
         if turn.was_delayed() {
-            self.again(request.headers().clone(), caller, arrival).check()?;
+            self.recheck(request.headers().clone(), caller, arrival).check()?;
         }
         shares.work_for(tenant, Box::pin(self.call(request, operation, principal, arrival))).await
     }
@@ -223,7 +224,7 @@ impl Edge {
         principal: Option<Arc<Principal>>,
         arrival: Arrival<'_>,
     ) -> poem::Result<Response> {
-        // A stream of records needs room also when the operator of this host sends it.
+        // A stream of records needs disk space even if the operator of this host sends it.
         if operation.streams() || !(operation.while_full || arrival.client == Client::Local) {
             self.parts.store.ensure_room().map_err(Problem::from)?;
         }
@@ -237,17 +238,17 @@ impl Edge {
         let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
         let (begin, changes) = (tokio::time::Instant::now(), operation.method != Method::GET);
         let end = begin + Duration::from_secs(arrival.settings.limits.request_seconds + wait);
-        // A body that is late is the client's fault, and has a limit of its own that says so.
+        // A late body is the fault of the client. It has its own limit, with its own error.
         let (body, refusal, body_digest, _budget) = self.body(&mut request, &operation, principal.as_deref(), arrival).await?;
         let caller = principal.clone().filter(|_| arrival.client != Client::Local);
-        let again = || caller.clone().map(|held| self.again(request.headers().clone(), held, arrival));
-        if begin.elapsed() > AT_ONCE {
-            again().map_or(Ok(()), |again| again.check())?;
+        let recheck = || caller.clone().map(|held| self.recheck(request.headers().clone(), held, arrival));
+        if begin.elapsed() > RECHECK_AFTER {
+            recheck().map_or(Ok(()), |recheck| recheck.check())?;
         }
-        let watch = if operation.streams() { again() } else { None };
-        let again = if changes && !operation.may_stream_out() { None } else { again() };
+        let watch = if operation.streams() { recheck() } else { None };
+        let recheck = if changes && !operation.may_stream_out() { None } else { recheck() };
         if operation.streams() {
-            incoming(&mut request, watch, arrival)?.hand_on(&mut request);
+            incoming(&mut request, watch, arrival)?.attach(&mut request);
         }
         let has_session = principal.as_ref().is_some_and(|caller| matches!(caller.identity, Identity::User { .. }));
         let foreign = has_session && credentials::check_same_origin(request.headers(), &arrival.base_url.to_string()).is_err();
@@ -263,7 +264,7 @@ impl Edge {
             method: request.method().clone(),
             uri: request.uri().clone(),
             query,
-            anew: header_text(request.headers(), header::CACHE_CONTROL).is_some_and(|wish| wish.contains("no-cache")),
+            no_cache: header_text(request.headers(), header::CACHE_CONTROL).is_some_and(|value| value.contains("no-cache")),
             base_url: arrival.base_url.clone(),
             foreign,
             body: Mutex::new(body),
@@ -275,46 +276,46 @@ impl Edge {
             request.extensions_mut().insert(self.parts.idempotency.clone());
             tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| failures::late(changes))?
         };
-        // Whoever was let in may finish, also when the disk has filled up since.
+        // A request that was accepted may finish even if the disk has filled up since.
         let work = within_reserve(work);
         if let Some(refusal) = refusal {
             return Err(refusal.join(rehearse(work).await).into());
         }
         let response = work.await?;
-        if let Some(again) = again {
-            if !changes && (wait > 0 || begin.elapsed() > AT_ONCE) {
-                again.check()?;
+        if let Some(recheck) = recheck {
+            if !changes && (wait > 0 || begin.elapsed() > RECHECK_AFTER) {
+                recheck.check()?;
             }
-            if let Some(under_way) = response.extensions().get::<UnderWay>() {
-                under_way.watch(move || again.check().is_ok());
+            if let Some(handle) = response.extensions().get::<StreamHandle>() {
+                handle.watch(move || recheck.check().is_ok());
             }
         }
         Ok(response)
     }
 
-    fn again(&self, headers: HeaderMap, held: Arc<Principal>, arrival: Arrival<'_>) -> Again {
+    fn recheck(&self, headers: HeaderMap, held: Arc<Principal>, arrival: Arrival<'_>) -> Recheck {
         let (authenticator, clocks) = (self.parts.authenticator.clone(), self.parts.clocks.clone());
-        Again { authenticator, clocks, headers, client: arrival.client, secure: arrival.peer.secure, held }
+        Recheck { authenticator, clocks, headers, client: arrival.client, secure: arrival.peer.secure, held }
     }
 
-    /// Refuses a change at once while the writer is stalled. Handed in, it would wait, and its outcome would be unknown.
+    /// Refuses a change immediately while the writer is stalled. If it were queued, it would wait and its outcome would be unknown.
     fn ensure_writer(&self, client: Client) -> Result<(), Problem> {
         self.parts.store.ensure_writer().map_err(|error| {
             let mut problem = Problem::from(error);
             if client == Client::Local {
-                problem.detail.push_str(LOCAL_WAY_OUT);
+                problem.detail.push_str(LOCAL_RECOVERY);
             }
             problem
         })
     }
 
-    /// Who asks, whether they may, and whether not too often.
+    /// Checks who the caller is, whether they may make the request, and whether they make too many.
     fn admit(
         &self,
         request: &Request,
         operation: &Operation,
         arrival: Arrival<'_>,
-        told: &mut Told,
+        summary: &mut RequestSummary,
     ) -> Result<Option<Arc<Principal>>, Problem> {
         let principal = match operation.need {
             None => None,
@@ -322,14 +323,14 @@ impl Edge {
             Some(_) => match self.authenticate(request.headers(), operation.method == Method::GET, arrival) {
                 Ok(principal) => Some(principal),
                 Err(problem) => {
-                    // Without a credential that counts, the address does: guessing has its limit.
-                    told.standing = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
+                    // Without a valid credential the limit of the address applies, so that guessing is limited.
+                    summary.rate_limit = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
                     return Err(problem);
                 }
             },
         };
-        told.principal.clone_from(&principal);
-        told.standing = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client)?;
+        summary.principal.clone_from(&principal);
+        summary.rate_limit = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client)?;
         match (operation.need, &principal) {
             (Some(need), Some(principal)) => need.check(principal)?,
             (Some(_), None) => return Err(credentials::missing()),
@@ -344,14 +345,14 @@ impl Edge {
 
     fn authenticate(&self, headers: &HeaderMap, only_reads: bool, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
         let from = (arrival.client, arrival.peer.secure);
-        let principal = again::authenticate(self.parts.authenticator.as_ref(), headers, from, arrival.clocks)?;
+        let principal = recheck::authenticate(self.parts.authenticator.as_ref(), headers, from, arrival.clocks)?;
         if !only_reads && matches!(principal.identity, Identity::User { .. }) {
             credentials::check_same_origin(headers, &arrival.base_url.to_string())?;
         }
         Ok(principal)
     }
 
-    /// The operator, if it is one who asks; everybody else is nobody here.
+    /// The operator, if the caller is one; `None` for everyone else.
     fn operator(&self, request: &Request, arrival: Arrival<'_>) -> Option<Arc<Principal>> {
         let reader = match arrival.client {
             Client::Local => self.parts.local_operator.clone(),
@@ -395,9 +396,9 @@ impl Edge {
         Ok((Some(value), refusal, body_digest, Some(buffered)))
     }
 
-    fn page(&self, request: &Request, arrival: Arrival<'_>, told: &mut Told) -> Result<Response, Problem> {
+    fn page(&self, request: &Request, arrival: Arrival<'_>, summary: &mut RequestSummary) -> Result<Response, Problem> {
         if !pages::is_probe(request.uri().path()) {
-            told.standing = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
+            summary.rate_limit = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
         }
         let readers = self.parts.pages.readers(request.uri().path());
         let reader = match readers {
@@ -409,16 +410,16 @@ impl Edge {
         if let (Readers::Only(need), Some(reader)) = (readers, &reader) {
             need.check(reader)?;
         }
-        told.principal.clone_from(&reader);
+        summary.principal.clone_from(&reader);
         self.parts.pages.answer(request, arrival.client, &arrival.base_url.to_string(), reader.as_deref())
     }
 }
 
-/// What is known of a request before it is looked at.
+/// What is known about a request before it is examined.
 #[derive(Clone, Copy)]
 struct Arrival<'a> {
     request_id: RequestId,
-    /// The client behind the peer, if that is a proxy.
+    /// The client behind the peer, if the peer is a proxy.
     client: Client,
     peer: Peer,
     clocks: &'a Reading,
@@ -426,25 +427,25 @@ struct Arrival<'a> {
     settings: &'a EdgeSettings,
 }
 
-/// The content policy of what is no page.
+/// The content security policy of answers that are not pages.
 const NO_CONTENT: &str = "default-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
-fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Told) {
+fn finish(response: &mut Response, request_id: RequestId, peer: Peer, summary: &RequestSummary) {
     const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-    /// Only on answers to those who evaluate.
+    /// Sent only with answers to evaluation tenants.
     const TENANT_KIND: HeaderName = HeaderName::from_static("x-tenant-kind");
     let headers = response.headers_mut();
     if let Ok(value) = HeaderValue::try_from(request_id.to_string()) {
         headers.insert(REQUEST_ID, value);
     }
-    if let Some(standing) = &told.standing {
-        standing.write(headers);
+    if let Some(rate_limit) = &summary.rate_limit {
+        rate_limit.write(headers);
     }
-    if told.principal.as_ref().is_some_and(|principal| principal.tenant_kind == TenantKind::Evaluation) {
+    if summary.principal.as_ref().is_some_and(|principal| principal.tenant_kind == TenantKind::Evaluation) {
         headers.insert(TENANT_KIND, HeaderValue::from_static(TenantKind::Evaluation.name()));
     }
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    // An answer that a browser is led to directly must not become a page, nor tell the next site where it came from.
+    // An answer that a browser opens directly must not act as a page, and must not send its address to the next site.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(NO_CONTENT));
     headers.entry(header::REFERRER_POLICY).or_insert(HeaderValue::from_static("no-referrer"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
@@ -453,7 +454,7 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, told: &Tol
     }
 }
 
-/// What a body holds, if the operation takes it; or what is left of it for a rehearsal.
+/// The value of the body, if the operation accepts it; or what remains of it for a dry run.
 fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: usize) -> Result<(Value, Option<Refusal>), Problem> {
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let mut value = match operation.body_media {
@@ -465,14 +466,14 @@ fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: us
     let Some(schema) = &operation.body else { return Ok((value, None)) };
     match schema.admit(&mut value) {
         Ok(()) => Ok((value, None)),
-        Err(found) => match Some(value).filter(|_| schema.is_judged).and_then(|value| schema.remainder(value, &found)) {
+        Err(found) => match Some(value).filter(|_| schema.is_lenient).and_then(|value| schema.remainder(value, &found)) {
             Some((rest, refusal)) => Ok((rest, Some(refusal))),
             None => Err(found.into()),
         },
     }
 }
 
-/// Who a request is charged to.
+/// The party that a request is charged to.
 fn party(principal: Option<&Principal>, client: Client) -> Party {
     let address = || Party::at(client.address().unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     principal.map_or_else(address, |principal| principal.tenant_id.into())
@@ -483,11 +484,11 @@ fn query_pairs(request: &Request) -> Vec<(String, String)> {
     form_urlencoded::parse(query.as_bytes()).into_owned().collect()
 }
 
-fn incoming(request: &mut Request, caller: Option<Again>, arrival: Arrival<'_>) -> Result<Incoming, Problem> {
+fn incoming(request: &mut Request, caller: Option<Recheck>, arrival: Arrival<'_>) -> Result<Incoming, Problem> {
     let form = Form::of(header_text(request.headers(), header::CONTENT_TYPE))?;
     if request.headers().contains_key("idempotency-key") {
         let place = Place::Header("Idempotency-Key".to_owned());
-        let message = "a streamed request takes no key: repeat it as it is, for what is there already stays as it is";
+        let message = "a streamed request does not accept a key; repeat it without one, because existing records stay unchanged";
         return Err(Problem::invalid(vec![FieldError::new(place, "not_allowed", message)]));
     }
     Ok(Incoming::new(request.take_body(), form, caller, &arrival.settings.limits))

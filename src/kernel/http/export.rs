@@ -1,13 +1,13 @@
-//! Rows of exports, in the two forms that every export has: lines of JSON with a last one that says that all came, and a table for
-//! spreadsheets whose columns are paths into the record.
+//! Rows of exports, in two formats. JSON lines end with a line that says that the export is complete. Tables are for spreadsheets,
+//! and their columns are paths into the record.
 //!
-//! **Invariant:** no cell is a formula. **Boundary:** what the rows are, and the pace at which they are read, is the slice's.
+//! **Invariant:** no cell is a formula. **Boundary:** the slice decides what the rows are and how fast they are read.
 
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{CSV, LINES, outgoing::Broken};
+use super::{CSV, LINES, outgoing::StreamError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
@@ -16,7 +16,7 @@ pub enum RowFormat {
 }
 
 impl RowFormat {
-    /// The rows that an `Accept` header asks for, when it takes nothing but rows.
+    /// The format that an `Accept` header asks for, if it accepts nothing but rows.
     pub fn accepted(accept: &str) -> Option<Self> {
         let mut formats = accept.split(',').map(|range| match range.split(';').next().unwrap_or_default().trim() {
             CSV => Some(Self::Csv),
@@ -49,33 +49,34 @@ impl Rows {
         Self { format, columns: columns.into(), count: 0 }
     }
 
-    /// What comes before the rows.
-    pub fn head(&self) -> Result<Bytes, Broken> {
+    /// The bytes before the rows.
+    pub fn head(&self) -> Result<Bytes, StreamError> {
         match self.format {
             RowFormat::Csv => table([self.columns.iter().map(|column| (*column).to_owned()).collect()]),
             RowFormat::Ndjson => Ok(Bytes::new()),
         }
     }
 
-    pub fn piece(&mut self, records: &[impl Serialize]) -> Result<Bytes, Broken> {
+    pub fn piece(&mut self, records: &[impl Serialize]) -> Result<Bytes, StreamError> {
         self.count += records.len() as u64;
         match self.format {
             RowFormat::Ndjson => {
                 let mut lines = Vec::with_capacity(records.len() << 10);
                 for record in records {
-                    serde_json::to_writer(&mut lines, record).map_err(Broken::failed)?;
+                    serde_json::to_writer(&mut lines, record).map_err(StreamError::failed)?;
                     lines.push(b'\n');
                 }
                 Ok(lines.into())
             }
             RowFormat::Csv => {
-                let values = records.iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>().map_err(Broken::failed)?;
+                let values =
+                    records.iter().map(serde_json::to_value).collect::<Result<Vec<Value>, _>>().map_err(StreamError::failed)?;
                 table(values.iter().map(|record| self.columns.iter().map(|path| cell(record, path)).collect()))
             }
         }
     }
 
-    /// What comes behind the rows: lines have no other way to show that none is missing.
+    /// The bytes after the rows. Lines have no other way to show that none is missing.
     pub fn end(&self) -> Bytes {
         match self.format {
             RowFormat::Csv => Bytes::new(),
@@ -84,16 +85,16 @@ impl Rows {
     }
 }
 
-fn table(rows: impl IntoIterator<Item = Vec<String>>) -> Result<Bytes, Broken> {
+fn table(rows: impl IntoIterator<Item = Vec<String>>) -> Result<Bytes, StreamError> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(Vec::new());
     for row in rows {
-        writer.write_record(row).map_err(Broken::failed)?;
+        writer.write_record(row).map_err(StreamError::failed)?;
     }
-    writer.into_inner().map(Bytes::from).map_err(Broken::failed)
+    writer.into_inner().map(Bytes::from).map_err(StreamError::failed)
 }
 
-/// The text of a record's member. Of a list, the members of its entries: an entry without the member leaves its place empty, so that
-/// the columns of one list go together.
+/// The text of a record's member. For a list it is the members of its entries. An entry without the member leaves its place empty,
+/// so that the columns of one list line up.
 fn cell(record: &Value, path: &str) -> String {
     let mut texts = Vec::new();
     collect(Some(record), path, false, &mut texts);
@@ -113,7 +114,7 @@ fn collect(value: Option<&Value>, path: &str, in_list: bool, texts: &mut Vec<Str
     }
 }
 
-/// An entry of a list. One that holds the separator stands in quotes, as a field with a comma does in CSV.
+/// An entry of a list. An entry that contains the separator is quoted, like a field with a comma in CSV.
 fn entry(text: String) -> String {
     if text.contains(';') || text.starts_with('"') { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
@@ -126,23 +127,24 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// What a spreadsheet may take for the beginning of a formula, also in the full and small widths that it folds together.
+/// Characters that a spreadsheet may read as the start of a formula, including their full-width and small forms, which it treats
+/// alike.
 const FORMULA_SIGNS: [char; 14] = [
     '=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}', '\u{fe66}', '\u{fe62}', '\u{fe63}', '\u{fe6b}', '\u{2212}',
     '\u{207c}',
 ];
-/// What may separate cells where the table is not read as it was written: by line, or by another separator than the comma.
+/// Characters that may separate cells if the table is read by line or with another separator than the comma.
 const SEPARATORS: [char; 9] = ['\n', '\r', '\t', ';', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
 
-/// What is not seen at the beginning of a cell: blanks of every kind, and characters without a width.
+/// Whether a character is invisible at the start of a cell: whitespace, control characters and characters without width.
 fn is_unseen(letter: char) -> bool {
     let without_width = matches!(letter,
         '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}');
     letter.is_whitespace() || letter.is_control() || without_width
 }
 
-/// A spreadsheet runs a text that begins like a formula; the quote makes it a text. The same holds for each part of a text that a
-/// spreadsheet may read as a cell of its own.
+/// Puts a quote before a text that starts like a formula, because a spreadsheet would run it. The same applies to each part of a
+/// text that a spreadsheet may read as a cell of its own.
 fn guarded(text: String) -> String {
     let is_formula = |part: &str| part.trim_start_matches(is_unseen).starts_with(FORMULA_SIGNS);
     let begins_like_control = text.starts_with(['\t', '\r', '\n']);
@@ -164,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_found_by_their_paths_and_cannot_be_formulas() {
+    fn cells_are_found_by_path() {
         let record = json!({
             "subject": "=1+1",
             "sla": {"state": "met"},
@@ -198,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn no_part_that_a_spreadsheet_may_read_as_a_cell_begins_like_a_formula() {
+    fn no_cell_starts_like_a_formula() {
         let blanks = ["", " ", "   ", "\u{a0}", "\u{3000}", "\u{feff}", "\u{200b}", "\u{ad} ", "\u{1}", "\u{202e}"];
         let before = ["", "a;", "a; ", "a\n", "a\r\n", "\n", "\r", "\t", "a\tb\n", "-5;"];
         for sign in FORMULA_SIGNS {
@@ -218,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_counted_and_the_last_line_tells_the_count() {
+    fn the_last_line_holds_the_count() {
         let mut lines = Rows::new(RowFormat::Ndjson, ["a"]);
         assert!(lines.head().unwrap().is_empty());
         assert_eq!(lines.piece(&[json!({"a": 1}), json!({"a": 2})]).unwrap(), "{\"a\":1}\n{\"a\":2}\n");
@@ -230,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_accept_that_takes_nothing_but_rows_asks_for_them() {
+    fn accept_headers_select_the_row_format() {
         for (accept, format) in [
             ("text/csv", Some(RowFormat::Csv)),
             ("application/x-ndjson, text/csv;q=0.5", Some(RowFormat::Ndjson)),

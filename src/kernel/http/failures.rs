@@ -1,4 +1,4 @@
-//! What goes wrong with a request outside its handler, as a problem, and a problem as an answer.
+//! Turns failures outside a handler into problems, and problems into answers.
 
 use http::{Method, StatusCode, header};
 use poem::Response;
@@ -20,10 +20,10 @@ pub(super) fn bad_query(found: Findings) -> Problem {
     problem
 }
 
-/// What reads a large body had no place, or failed.
+/// The thread that parses a large body was busy or failed.
 pub(super) fn lane(error: LaneError) -> Problem {
     match error {
-        LaneError::Busy => Problem::unavailable("Too many requests of your tenant wait for their turn.", 1),
+        LaneError::Busy => Problem::unavailable("Too many requests of your tenant are waiting.", 1),
         LaneError::Panicked(reason) => Problem::internal(format!("reading a body panicked: {reason}")),
     }
 }
@@ -36,15 +36,15 @@ pub(super) fn other_method(methods: &[&Method]) -> Problem {
     Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, &allowed.join(", "))
 }
 
-/// A handler that takes too long is given up, but a change that it has handed to the store may still be made.
+/// A handler that takes too long is abandoned, but a change that it has handed to the store may still happen.
 pub(super) fn late(changes: bool) -> Problem {
     if changes {
         return Problem::plain(Code::OutcomeUnknown).retry_after(5);
     }
-    Problem::unavailable("The request took too long here.", 5)
+    Problem::unavailable("The server took too long to process the request.", 5)
 }
 
-/// Whatever a handler or the framework failed with, as a problem.
+/// Turns any error of a handler or of the framework into a problem.
 pub(super) fn problem(error: poem::Error, operation: Option<&Operation>) -> Problem {
     use poem_openapi::error::{ParseParamError, ParsePathError};
     let error = match error.downcast::<Problem>() {
@@ -77,7 +77,7 @@ pub(super) fn problem(error: poem::Error, operation: Option<&Operation>) -> Prob
 
 pub(super) fn response(problem: &Problem, as_page: bool, base_url: &BaseUrl, path: &str, request_id: RequestId) -> Response {
     if let Some(cause) = &problem.cause {
-        tracing::error!(%request_id, path, code = problem.code.name(), cause, "a request failed here");
+        tracing::error!(%request_id, path, code = problem.code.name(), cause, "a request failed");
     }
     let mut response = if as_page {
         pages::problem(problem, &request_id.to_string())

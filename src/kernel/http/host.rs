@@ -1,15 +1,15 @@
-//! Which host a request is for. Proxies, caches and links rely on it, so a request that names none, several, or two that differ is refused
-//! (RFC 9112, section 3.2; RFC 9113, section 8.3.1).
+//! The host that a request is for. Proxies, caches and links rely on it, so a request that names no host, several, or two different
+//! ones is refused (RFC 9112, section 3.2; RFC 9113, section 8.3.1).
 
 use http::{Version, header, uri::Authority};
 use poem::Request;
 
 use super::problem::{Code, Problem};
 
-/// A name has at most 253 characters, and a port five.
+/// A name has at most 253 characters, and a port has five digits.
 const MAX_LENGTH: usize = 260;
 
-/// The host that the request names. HTTP/1.0 may leave it out.
+/// The host that the request names. HTTP/1.0 may omit it.
 pub(super) fn find(request: &Request) -> Result<Option<Authority>, Problem> {
     let mut headers = request.headers().get_all(header::HOST).iter();
     let (first, second) = (headers.next(), headers.next());
@@ -17,14 +17,14 @@ pub(super) fn find(request: &Request) -> Result<Option<Authority>, Problem> {
         return Err(refuse("The request has more than one Host header. Send one."));
     }
     let unusable =
-        || refuse("The host of the request is not usable. Send a name or an address, with a port if it is not the usual one.");
+        || refuse("The host of the request is not valid. Send a name or an address, with a port if it is not the default one.");
     let named = first.map(|value| parse(value.as_bytes())).transpose().map_err(|()| unusable())?;
-    // In HTTP/2 it is `:authority`; in HTTP/1 the target may be a whole URL.
+    // In HTTP/2 the target is `:authority`; in HTTP/1 it may be a whole URL.
     let target = request.uri().authority().map(|authority| parse(authority.as_str().as_bytes()));
     let target = target.transpose().map_err(|()| unusable())?;
     match (named, target) {
         (Some(named), Some(target)) if !is_same(&named, &target, request) => {
-            Err(refuse("The Host header and the target of the request name different hosts. Send the same."))
+            Err(refuse("The Host header and the target of the request name different hosts. Send the same host in both."))
         }
         (None, None) if request.version() > Version::HTTP_10 => Err(refuse("The request has no Host header. Send one.")),
         (named, target) => Ok(target.or(named)),
@@ -38,7 +38,7 @@ fn refuse(detail: &str) -> Problem {
 fn parse(text: &[u8]) -> Result<Authority, ()> {
     let usable = !text.is_empty() && text.len() <= MAX_LENGTH && !text.contains(&b'@');
     let authority = usable.then(|| Authority::try_from(text).ok()).flatten().ok_or(())?;
-    // A colon without a number behind it is no port.
+    // A colon without a number after it does not make a port.
     let port = authority.as_str().rsplit_once(':').filter(|(host, _)| !host.contains(':') || host.ends_with(']'));
     if authority.host().is_empty() || (port.is_some() && authority.port_u16().is_none()) {
         return Err(());

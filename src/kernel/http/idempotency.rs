@@ -1,5 +1,5 @@
-//! `Idempotency-Key`: a repeated request gets the first one's answer. The answer is written in the transaction of the effect, so
-//! after a crash the key tells the truth: either both are there or neither. One-time secrets in an answer are stored sealed.
+//! `Idempotency-Key`: a repeated request gets the answer of the first one. The answer is written in the transaction of the effect,
+//! so after a crash either both exist or neither does. One-time secrets in an answer are stored sealed.
 
 use std::{
     collections::HashSet,
@@ -37,29 +37,29 @@ use super::{
 
 const KEEP: Duration = Duration::from_hours(24);
 
-/// The body of an answer that is kept. It is written in the one writer, together with the effect.
+/// The most bytes of a stored answer. It is written in the one writer, together with the effect.
 const MAX_KEPT_BYTES: usize = 4 << 20;
 
 type AnswerKey = (TenantId, [u8; 32]);
 
-/// An answer as it is kept.
+/// A stored answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AnswerRecord {
-    /// Tells whether the repeated request is the same.
+    /// Shows whether the repeated request is the same.
     fingerprint: [u8; 32],
     expires_at: Timestamp,
     status: u16,
     headers: Vec<(String, String)>,
     body: KeptBody,
-    /// What the caller might do; unknown for an answer of an earlier release.
+    /// The rights of the caller; unknown for an answer of an earlier release.
     rights: Option<KeptRights>,
 }
 
-/// What the caller of the first request might do. The answer shows what they could see, so it is repeated only to those who still can.
+/// The rights of the first caller. The answer shows what they could see, so only callers that still can see it get it again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct KeptRights {
     scopes: Vec<String>,
-    /// Absent: all.
+    /// `None` means all.
     organizations: Option<Vec<OrganizationId>>,
 }
 
@@ -88,7 +88,7 @@ enum KeptBody {
 impl Record for AnswerRecord {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before the rights of the caller.
+    /// Version 1 has no rights of the caller.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
@@ -97,7 +97,7 @@ impl Record for AnswerRecord {
     }
 }
 
-/// Leads from a key to its answer.
+/// Points from a key to its answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PointerRecord {
     expires_at: Timestamp,
@@ -107,13 +107,13 @@ impl Record for PointerRecord {
     const VERSION: u8 = 1;
 }
 
-/// Digests are scattered over the whole segment: a small pointer under each touches few pages, while the answers themselves lie in
-/// the order of their time, where they are written one behind the other.
+/// Digests are scattered over the whole segment. A small pointer under each digest touches few pages. The answers themselves lie in
+/// the order of their time, so they are written one after the other.
 static ANSWERS: SegmentedTable = SegmentedTable::new(catalog::IDEMPOTENCY);
 const POINTER_ROW: u8 = 0;
 const ANSWER_ROW: u8 = 1;
 
-/// Where an answer lies: behind its time.
+/// The key of an answer, ordered by its time.
 type AnswerRow = (u8, Timestamp, TenantId, [u8; 32]);
 
 impl SealedRecord<AnswerRow> for AnswerRecord {
@@ -127,7 +127,7 @@ impl SealedRecord<AnswerRow> for AnswerRecord {
 
 static SEALED_ANSWERS: SealedSegments<AnswerRow, AnswerRecord> = SealedSegments::new(&ANSWERS, catalog::IDEMPOTENCY, ANSWER_ROW);
 
-/// How answers count for their tenants. The pointers to them do not.
+/// How answers count for their tenants. The pointers to them do not count.
 static COUNTED: CountedSegments = CountedSegments {
     table: catalog::IDEMPOTENCY,
     counts: Counts::Bytes,
@@ -137,12 +137,12 @@ static COUNTED: CountedSegments = CountedSegments {
     },
 };
 
-/// The segment of answers that expire on the day of `at`.
+/// The segment of the answers that expire on the day of `at`.
 fn day(at: Timestamp) -> u64 {
     u64::try_from(at.as_millis()).unwrap_or_default() / 86_400_000
 }
 
-/// The answer that still counts at `now`. It expires today, or tomorrow at the latest.
+/// The answer that is still valid at `now`. It expires today or tomorrow.
 fn find(tx: &ReadTx, key: &AnswerKey, now: Timestamp) -> Result<Option<AnswerRecord>, StoreError> {
     for segment in [day(now + KEEP), day(now)] {
         let pointer = ANSWERS.get::<PointerRecord>(tx, segment, &(POINTER_ROW, key.0, key.1))?;
@@ -153,7 +153,7 @@ fn find(tx: &ReadTx, key: &AnswerKey, now: Timestamp) -> Result<Option<AnswerRec
     Ok(None)
 }
 
-/// The answers that are kept for tenants.
+/// The answers that are stored for tenants.
 #[derive(Debug)]
 pub struct TenantAnswers;
 
@@ -180,7 +180,7 @@ impl TenantRows for TenantAnswers {
     }
 }
 
-/// Keeps answers, and knows which requests are under way.
+/// Stores answers, and knows which requests are in progress.
 #[derive(Debug)]
 pub struct Idempotency {
     store: Store,
@@ -193,12 +193,12 @@ impl Idempotency {
         Self { store, sealer, running: Mutex::new(HashSet::new()) }
     }
 
-    /// Answers with secrets under the installation key.
+    /// The tables whose answers have secrets sealed with the installation key.
     pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
         vec![&SEALED_ANSWERS]
     }
 
-    /// Answers as they count for their tenants.
+    /// The tables whose answers count for their tenants.
     pub fn tables() -> Vec<&'static dyn Checked> {
         vec![&COUNTED]
     }
@@ -251,14 +251,14 @@ impl Idempotency {
     }
 }
 
-/// The right to run the first request with a key. Dropped, it lets the next one in.
+/// The right to run the first request with a key. Dropping it admits the next request.
 #[derive(Debug)]
 struct Claim {
     idempotency: Arc<Idempotency>,
     key: AnswerKey,
     fingerprint: [u8; 32],
     rights: KeptRights,
-    /// By the installation's clock: how long an answer is kept is no tenant's matter.
+    /// A time of the installation's clock. How long an answer is stored does not depend on the tenant's clock.
     claimed_at: Timestamp,
 }
 
@@ -272,7 +272,7 @@ impl Drop for Claim {
 #[derive(Debug)]
 enum Refused<E> {
     Effect(E),
-    /// The answer has so many bytes that it cannot be kept.
+    /// The answer has this many bytes, which are too many to store.
     TooLarge(usize),
 }
 
@@ -288,7 +288,7 @@ impl<E: Into<Problem>> Refused<E> {
             Self::Effect(error) => error.into(),
             Self::TooLarge(bytes) => {
                 let detail = format!(
-                    "The answer would have {bytes} bytes, and an answer is kept for its Idempotency-Key with {MAX_KEPT_BYTES} at most. \
+                    "The answer would have {bytes} bytes. With an Idempotency-Key it can have at most {MAX_KEPT_BYTES}. \
                      Nothing was changed. Send less in one request."
                 );
                 Problem::new(Code::PayloadTooLarge, detail)
@@ -305,8 +305,8 @@ pub struct IdempotencyKey {
 }
 
 impl IdempotencyKey {
-    /// Runs the effect in one transaction and, when a key was given, keeps its answer in the same one. An answer that is too large to be
-    /// kept is refused together with its effect.
+    /// Runs the effect in one transaction. If a key was given, the same transaction stores the answer. If the answer is too large
+    /// to store, the effect is refused as well.
     pub async fn run<T, E>(
         self,
         intent: Intent,
@@ -351,7 +351,7 @@ header_parameter!(
     claim
 );
 
-/// Claims the key for this request, or answers for the one that had it before.
+/// Claims the key for this request, or returns the answer of the earlier request with that key.
 fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
     let context = RequestContext::of(request)?;
     let idempotency = request.extensions().get::<Arc<Idempotency>>().cloned();
@@ -372,7 +372,7 @@ fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
     let claim = Claim { idempotency: idempotency.clone(), key: answer_key, fingerprint, rights, claimed_at };
     let kept = idempotency.store.read(|tx| find(tx, &answer_key, claimed_at)).map_err(Problem::from)?;
     match kept {
-        // The answer to its own rotation is among them.
+        // The stored answers include the one to the key's own rotation.
         Some(record) if principal.superseded && matches!(record.body, KeptBody::Sealed(_)) => {
             Err(Problem::plain(Code::SupersededSecret).into())
         }
@@ -386,7 +386,7 @@ fn claim(request: &Request) -> poem::Result<IdempotencyKey> {
     }
 }
 
-/// Drops the answers whose day is over.
+/// Drops the answers of past days.
 #[derive(Debug)]
 pub struct IdempotencyPurge {
     pub store: Store,
@@ -434,7 +434,7 @@ mod tests {
     use crate::reply::Empty;
 
     #[tokio::test]
-    async fn an_answer_that_cannot_be_kept_is_refused_with_its_effect() {
+    async fn an_answer_that_is_too_large_to_store_is_refused_with_its_effect() {
         let directory = tempfile::tempdir().unwrap();
         let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
         let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn stored_records_keep_their_format() {
         let mut entropy = Entropy::from_seed(1);
         let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
         let key = (TenantId::from_bytes([2; 16]), [3; 32]);

@@ -1,9 +1,10 @@
-//! Streamed requests: the body is handled while it comes in. There is no limit to its size, so it is never held as a whole.
+//! Streamed requests: the handler processes the body while it arrives. The size is not limited, so the body is never held as a
+//! whole.
 //!
-//! An operation is one by having [`Streamed`] in its signature; the document then declares a body in lines, and the edge hands the
-//! body on unread. The limits here are on the client's time: it may not pause for long, nor send slower than the least rate, nor take
-//! long for one record. Time in which the server does not ask for more counts for nobody. **Invariant:** bytes are taken from the connection only when the
-//! handler asks for them, so a client is held back by whatever the handler waits for.
+//! An operation is streamed if its signature has [`Streamed`]. The document then declares a body of lines, and the edge passes the
+//! body on unread. The limits here apply to the client's time. The client may not pause for long, send more slowly than the minimum
+//! rate, or take long for one record. Time in which the server does not read does not count. **Invariant:** bytes are read from the
+//! connection only when the handler asks for them, so a slow handler slows down the client.
 
 use std::{
     io,
@@ -27,25 +28,25 @@ use tenantd_base::config::Limits;
 
 use super::{
     LINES,
-    again::Again,
     problem::{Code, Problem},
+    recheck::Recheck,
 };
 
 const JSON: &str = "application/json";
 
-/// A body may arrive at any rate for this long.
+/// During this time a body may arrive at any rate.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often it is asked whether the caller still has the rights.
-const ASKED_EVERY: Duration = Duration::from_millis(50);
-/// One record may take this long.
+/// How often the rights of the caller are checked again.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// The longest time that one record may take.
 const RECORD: Duration = Duration::from_mins(1);
 
-/// How the values of a streamed body are written.
+/// The format of a streamed body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// One a line.
+    /// One value per line.
     Lines,
-    /// Elements of one JSON array.
+    /// The elements of one JSON array.
     Array,
 }
 
@@ -63,21 +64,21 @@ impl Form {
     }
 }
 
-/// A body that is coming in.
+/// A body that is being received.
 pub struct Incoming {
     pieces: Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>,
     pub form: Form,
     idle: Duration,
     bytes_per_second: usize,
     received: usize,
-    /// How long the client was waited for, in all.
+    /// How long the server has waited for the client in total.
     waited: Duration,
-    /// How long the client was waited for since the last record was whole.
+    /// How long the server has waited for the client since the last complete record.
     waited_for_record: Duration,
     waiting_since: Option<Instant>,
-    /// Whose records these are, and when that was last asked. Nothing is taken from those who lost their rights.
-    caller: Option<Again>,
-    asked_at: Instant,
+    /// The sender of the records. Nothing is accepted from a caller who has lost their rights.
+    caller: Option<Recheck>,
+    checked_at: Instant,
 }
 
 impl std::fmt::Debug for Incoming {
@@ -88,7 +89,7 @@ impl std::fmt::Debug for Incoming {
 
 impl Incoming {
     #[allow(clippy::disallowed_methods, reason = "how long a client takes is measured in monotonic time")]
-    pub(super) fn new(body: poem::Body, form: Form, caller: Option<Again>, limits: &Limits) -> Self {
+    pub(super) fn new(body: poem::Body, form: Form, caller: Option<Recheck>, limits: &Limits) -> Self {
         Self {
             pieces: Box::pin(body.into_bytes_stream()),
             form,
@@ -99,31 +100,31 @@ impl Incoming {
             waited_for_record: Duration::ZERO,
             waiting_since: None,
             caller,
-            asked_at: Instant::now(),
+            checked_at: Instant::now(),
         }
     }
 
-    /// Leaves the body with the request, where [`Streamed`] takes it.
-    pub(super) fn hand_on(self, request: &mut Request) {
-        request.extensions_mut().insert::<HandedOn>(Arc::new(Mutex::new(Some(self))));
+    /// Stores the body with the request, where [`Streamed`] finds it.
+    pub(super) fn attach(self, request: &mut Request) {
+        request.extensions_mut().insert::<SharedIncoming>(Arc::new(Mutex::new(Some(self))));
     }
 
-    /// Notes that a record was whole. Without that, bytes alone keep a place for [`RECORD`] at most.
+    /// Notes that a record is complete. Without this, a client that only sends bytes keeps its place for [`RECORD`] at most.
     pub fn took_record(&mut self) {
         self.waited_for_record = Duration::ZERO;
     }
 
-    /// Whether the caller still has the rights that the body was let in with.
+    /// Checks that the caller still has the rights that the body was accepted with.
     #[allow(clippy::disallowed_methods, reason = "how long a client takes is measured in monotonic time")]
-    fn ask_again(&mut self) -> Result<(), Problem> {
-        if self.asked_at.elapsed() < ASKED_EVERY {
+    fn check_again(&mut self) -> Result<(), Problem> {
+        if self.checked_at.elapsed() < CHECK_INTERVAL {
             return Ok(());
         }
-        self.asked_at = Instant::now();
-        self.caller.as_ref().map_or(Ok(()), Again::check)
+        self.checked_at = Instant::now();
+        self.caller.as_ref().map_or(Ok(()), Recheck::check)
     }
 
-    /// The next bytes, or `None` at the end. May be given up and called again without loss.
+    /// The next bytes, or `None` at the end. It is safe to cancel and call again.
     #[allow(clippy::disallowed_methods, reason = "how long a client takes is measured in monotonic time")]
     pub async fn next(&mut self) -> Result<Option<Bytes>, Problem> {
         let since = *self.waiting_since.get_or_insert_with(Instant::now);
@@ -140,7 +141,7 @@ impl Incoming {
             None => Ok(None),
             Some(Ok(piece)) => {
                 self.received += piece.len();
-                self.ask_again()?;
+                self.check_again()?;
                 Ok(Some(piece))
             }
             Some(Err(error)) => Err(Problem::new(Code::MalformedRequest, format!("The body broke off: {error}"))),
@@ -148,9 +149,9 @@ impl Incoming {
     }
 }
 
-type HandedOn = Arc<Mutex<Option<Incoming>>>;
+type SharedIncoming = Arc<Mutex<Option<Incoming>>>;
 
-/// A streamed body in a handler's signature, of values that look like `T`.
+/// A streamed body in a handler's signature. Its values look like `T`.
 #[derive(Debug)]
 pub struct Streamed<T> {
     pub body: Incoming,
@@ -176,8 +177,8 @@ impl<'a, T: Type> ApiExtractor<'a> for Streamed<T> {
     }
 
     async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
-        let handed_on = request.extensions().get::<HandedOn>();
-        let body = handed_on.and_then(|body| body.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let shared = request.extensions().get::<SharedIncoming>();
+        let body = shared.and_then(|body| body.lock().unwrap_or_else(PoisonError::into_inner).take());
         let body = body.ok_or_else(|| Problem::internal("a streamed operation was reached without its body"))?;
         Ok(Self { body, value: PhantomData })
     }
@@ -193,7 +194,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_pauses_for_too_long_is_given_up() {
+    async fn a_client_that_pauses_for_too_long_times_out() {
         let pieces = futures_util::stream::iter([Ok(Bytes::from_static(b"a\n"))]).chain(futures_util::stream::pending());
         let mut body = incoming(pieces);
         body.idle = Duration::from_millis(1);
@@ -202,28 +203,28 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_come_is_taken_however_late_it_is_asked_for() {
+    async fn bytes_that_arrived_are_read_however_late() {
         let mut body = incoming(futures_util::stream::iter([Ok(Bytes::from_static(b"a")), Ok(Bytes::from_static(b"b"))]));
         body.idle = Duration::ZERO;
         assert_eq!(body.next().await.unwrap().unwrap(), "a");
-        assert!(body.waiting_since.is_none(), "until it is asked again, nobody waits for the client");
+        assert!(body.waiting_since.is_none(), "nobody waits for the client between two reads");
         assert_eq!(body.next().await.unwrap().unwrap(), "b");
         assert!(body.next().await.unwrap().is_none());
     }
 
     #[tokio::test]
-    async fn a_client_has_as_much_time_as_it_has_earned_by_sending() {
+    async fn a_client_earns_time_by_sending() {
         let mut body = incoming(futures_util::stream::pending());
         body.idle = Duration::from_hours(1);
         body.waited = GRACE;
-        assert_eq!(body.next().await.unwrap_err().code, Code::RequestTimeout, "it has sent nothing in its time of grace");
+        assert_eq!(body.next().await.unwrap_err().code, Code::RequestTimeout, "it sent nothing in its grace period");
         body.received = 3600 * body.bytes_per_second;
         let waiting = tokio::time::timeout(Duration::from_millis(1), body.next()).await;
-        assert!(waiting.is_err(), "it is waited for on and on");
+        assert!(waiting.is_err(), "the server keeps waiting for it");
     }
 
     #[test]
-    fn the_media_type_says_how_values_are_written() {
+    fn the_media_type_selects_the_format() {
         assert_eq!(Form::of(Some("application/x-ndjson; charset=utf-8")).unwrap(), Form::Lines);
         assert_eq!(Form::of(Some("Application/JSON")).unwrap(), Form::Array);
         assert_eq!(Form::of(Some("text/csv")).unwrap_err().code, Code::UnsupportedMediaType);

@@ -1,4 +1,4 @@
-//! Input in a handler's signature. The edge has checked it against the document already; here it becomes the handler's type.
+//! Input in a handler's signature. The edge has already checked it against the document; here it becomes the type of the handler.
 
 use poem::{Request, RequestBody};
 use poem_openapi::{
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::{
     FORM,
     context::RequestContext,
-    mark::{Judge, Mark},
+    mark::{LenientBody, Mark},
     problem::{FieldError, Problem},
 };
 
-/// A JSON body. With `REQUIRED` false a missing one counts as `{}`.
+/// A JSON body. If `REQUIRED` is false, a missing body counts as `{}`.
 #[derive(Debug)]
 pub struct Body<T, const REQUIRED: bool = true>(pub T);
 
@@ -41,13 +41,13 @@ impl<'a, T: ParseFromJSON, const REQUIRED: bool> ApiExtractor<'a> for Body<T, RE
     }
 }
 
-/// A JSON body that the handler also gets when it does not match its schema, without the members that are wrong. The request is only
-/// rehearsed then, and the caller gets the errors of the schema and of the handler together. For handlers that change the store and nothing
-/// else.
+/// A JSON body that reaches the handler even if it does not match its schema, without the wrong members. The request then runs only
+/// as a dry run, and the caller gets the errors of the schema and of the handler together. Use it for handlers that change only the
+/// store.
 #[derive(Debug)]
-pub struct Judged<T>(pub T);
+pub struct Lenient<T>(pub T);
 
-impl<'a, T: ParseFromJSON> ApiExtractor<'a> for Judged<T> {
+impl<'a, T: ParseFromJSON> ApiExtractor<'a> for Lenient<T> {
     const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::RequestObject, ApiExtractorType::SecurityScheme];
     type ParamType = ();
     type ParamRawType = ();
@@ -57,7 +57,7 @@ impl<'a, T: ParseFromJSON> ApiExtractor<'a> for Judged<T> {
     }
 
     fn security_schemes() -> Vec<&'static str> {
-        vec![Judge::NAME]
+        vec![LenientBody::NAME]
     }
 
     fn request_meta() -> Option<MetaRequest> {
@@ -69,7 +69,7 @@ impl<'a, T: ParseFromJSON> ApiExtractor<'a> for Judged<T> {
     }
 }
 
-/// What an HTML form sends, as an object of texts.
+/// The fields of an HTML form, as an object of texts.
 #[derive(Debug)]
 pub struct Form<T>(pub T);
 
@@ -93,8 +93,8 @@ impl<'a, T: ParseFromJSON> ApiExtractor<'a> for Form<T> {
     }
 }
 
-/// The query, as an object with a field a parameter. The argument must be named `query`, or `open_query` where somebody else's
-/// protocol says what is in it.
+/// The query, as an object with one field per parameter. The argument must be named `query`, or `open_query` where an external
+/// protocol defines the parameters.
 #[derive(Debug)]
 pub struct Filter<T>(pub T);
 
@@ -120,8 +120,8 @@ impl<'a, T: ParseFromJSON + Type> ApiExtractor<'a> for Filter<T> {
     }
 }
 
-/// A type that reads a header of the request and stands in a handler's signature. `openapi::normalize` knows the header's name by the
-/// argument's.
+/// Implements the extractor for a type that reads a header of the request. `openapi::normalize` derives the name of the header from
+/// the name of the argument.
 macro_rules! header_parameter {
     ($type:ty, $schema:expr, $read:expr) => {
         impl<'a> poem_openapi::ApiExtractor<'a> for $type {
@@ -151,7 +151,7 @@ macro_rules! header_parameter {
 
 pub(super) use header_parameter;
 
-/// What the schema lets pass can still be no value of the type, such as an id with a digit too many.
+/// A value that matches the schema can still be invalid for the type, such as an id with an extra digit.
 fn parse<T: ParseFromJSON>(value: Value) -> poem::Result<T> {
     T::parse_from_json(Some(value)).map_err(|error| {
         let message = error.into_message();
@@ -159,13 +159,13 @@ fn parse<T: ParseFromJSON>(value: Value) -> poem::Result<T> {
     })
 }
 
-/// An operation on one record that can be named in the query or in the body: exactly one id comes out.
+/// Returns the one id of an operation whose record can be named in the query or in the body.
 pub fn target<T: Copy + PartialEq>(in_query: Option<T>, in_body: Option<T>) -> Result<T, Problem> {
     match (in_query, in_body) {
         (Some(query), Some(body)) if query != body => Err(Problem::plain(super::problem::Code::IdMismatch)),
         (Some(id), _) | (None, Some(id)) => Ok(id),
         (None, None) => {
-            let error = FieldError::parameter("id", "required", "name the record: as ?id=, or as id in the body");
+            let error = FieldError::parameter("id", "required", "name the record with ?id= or with id in the body");
             Err(Problem::invalid(vec![error]))
         }
     }

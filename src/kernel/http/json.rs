@@ -1,16 +1,16 @@
-//! Reads JSON strictly: what `serde_json` would let pass and a caller would not notice, is an error here. A repeated member is
-//! refused (the last one would win silently), and so is nesting beyond the limit, which must stay below `serde_json`'s own of 128.
-//! JSON has one kind of number: `1.0` is read as the whole number 1, as JSON Schema counts it.
+//! Reads JSON strictly. Input that `serde_json` would accept without the caller noticing a mistake is an error here. A repeated
+//! member is refused, because the last one would win silently. Nesting beyond the limit is refused as well; the limit must stay
+//! below the 128 of `serde_json`. JSON has one kind of number: `1.0` is read as the whole number 1, as JSON Schema counts it.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// 2^53: below it every whole number is exact as floating point.
+/// 2^53: every whole number below it is exact as floating point.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
-/// Reads all of `bytes` as one JSON value. The error is for the caller.
+/// Parses all of `bytes` as one JSON value. The error is shown to the caller.
 pub fn parse(bytes: &[u8], max_depth: usize) -> Result<Value, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = Strict { depth_left: max_depth }.deserialize(&mut deserializer).map_err(|error| error.to_string())?;
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn json_reads_as_serde_json_reads_it() {
+    fn valid_json_is_read_like_serde_json_does() {
         for text in ["null", "true", "-5", "18446744073709551615", "1.5", "\"a\\u00e9\"", "[1,[2]]", "{\"a\":{\"b\":[]}}"] {
             assert_eq!(parse(text.as_bytes(), 8), serde_json::from_str(text).map_err(|error| error.to_string()), "{text}");
         }
@@ -110,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_number_is_whole_however_it_is_written() {
+    fn whole_numbers_are_read_as_integers() {
         assert_eq!(parse(b"[1.0, -2e3, -0.0, 0.5, 1e300]", 8), Ok(json!([1, -2000, 0, 0.5, 1e300])));
     }
 
     #[test]
-    fn what_would_pass_unnoticed_is_refused() {
+    fn mistakes_that_serde_json_accepts_are_refused() {
         for text in ["", "{", "{\"a\":1,\"a\":2}", "[[[[1]]]]", "1 2", "{\"a\":1}x", "nul", "\"\u{1}\"", "01", "1e999"] {
             assert!(parse(text.as_bytes(), 3).is_err(), "{text}");
         }

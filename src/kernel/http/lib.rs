@@ -1,10 +1,9 @@
-//! The HTTP edge: listeners and their limits, the way of a request, errors, paging, preconditions, idempotency, rate limits, and
-//! the published document. With the `api` folders of the slices the only place that names poem.
+//! The HTTP edge: listeners and their limits, the path of a request, errors, paging, preconditions, idempotency, rate limits, and
+//! the published document. Only this crate and the `api` folders of the slices use poem.
 //!
-//! **Invariant:** no input is ignored silently: what the published document does not declare is refused.
+//! **Invariant:** no input is ignored silently. Input that the published document does not declare is refused.
 
 pub mod acts;
-mod again;
 pub mod answer_cache;
 pub mod author;
 mod body;
@@ -35,6 +34,7 @@ mod plain;
 pub mod precondition;
 pub mod problem;
 pub mod rate;
+mod recheck;
 pub mod reply;
 pub mod schema;
 pub mod shape;
@@ -44,7 +44,7 @@ pub mod wire;
 
 /// The media type of tables.
 pub const CSV: &str = "text/csv";
-/// The media type of what an HTML form sends.
+/// The media type of HTML forms.
 pub const FORM: &str = "application/x-www-form-urlencoded";
-/// The media type of values that come one a line.
+/// The media type of JSON values, one per line.
 pub const LINES: &str = "application/x-ndjson";

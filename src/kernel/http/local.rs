@@ -1,5 +1,5 @@
-//! Requests of the local operator without a listener: for commands that work on a data directory while no server runs. They take the
-//! same way as those over the admin socket, with the same checks and the same events.
+//! Requests of the local operator without a listener. Commands use them to work on a data directory while no server runs. They take
+//! the same path as requests over the admin socket, with the same checks and the same events.
 
 use bytes::Bytes;
 use http::StatusCode;

@@ -1,6 +1,6 @@
-//! What an operation says of itself to the edge, and not to callers: its rate class, whether it works while the disk is full, and whether it
-//! gets what is left of a body that does not match its schema. It stands in the handler's signature as [`Marked`], and the published document
-//! leaves it out. Most operations need no mark: their method says enough.
+//! Properties of an operation for the edge that callers do not see: its rate class, whether it works while the disk is full, and
+//! whether it gets the valid rest of a body that does not match its schema. A mark is in the handler's signature as [`Marked`], and
+//! of the marks, the published document has only the rate class. Most operations need no mark, because their method says enough.
 
 use std::marker::PhantomData;
 
@@ -9,9 +9,9 @@ use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions};
 
 use super::rate::RateClass;
 
-/// A mark as a type, to stand in a signature.
+/// A mark as a type, for use in a signature.
 pub trait Mark: Send + Sync + 'static {
-    /// The mark as the document's draft carries it: among the security requirements.
+    /// The name of the mark among the security requirements of the draft document.
     const NAME: &'static str;
 }
 
@@ -32,10 +32,10 @@ marks! {
     Report RateClass::Report.name();
     Provision RateClass::Provision.name();
     WhileFull "while_full";
-    Judge "judge";
+    LenientBody "lenient_body";
 }
 
-/// Marks the operation of the handler that takes it.
+/// Marks the operation whose handler has this parameter.
 #[derive(Debug)]
 pub struct Marked<M>(PhantomData<fn() -> M>);
 
@@ -58,7 +58,7 @@ impl<'a, M: Mark> ApiExtractor<'a> for Marked<M> {
 pub struct Marks {
     pub class: Option<RateClass>,
     pub while_full: bool,
-    pub judges: bool,
+    pub lenient: bool,
 }
 
 impl Marks {
@@ -67,7 +67,7 @@ impl Marks {
         Self {
             class: RateClass::ALL.into_iter().find(|class| requirements.contains(&class.name())),
             while_full: requirements.contains(&WhileFull::NAME),
-            judges: requirements.contains(&Judge::NAME),
+            lenient: requirements.contains(&LenientBody::NAME),
         }
     }
 }
@@ -78,7 +78,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::openapi::{About, More, publish};
+    use crate::openapi::{About, Additions, publish};
 
     struct Api;
 
@@ -92,13 +92,15 @@ mod tests {
     }
 
     #[test]
-    fn marks_reach_the_edge_and_not_the_published_document() {
+    fn of_the_marks_only_the_rate_class_is_published() {
         let about = About { title: "", version: "", description: "" };
-        let document = publish(&OpenApiService::new(Api, "", "").spec(), about, More::default()).unwrap();
-        assert_eq!(document.marks["marked"], Marks { class: Some(RateClass::Report), while_full: true, judges: false });
+        let document = publish(&OpenApiService::new(Api, "", "").spec(), about, Additions::default()).unwrap();
+        assert_eq!(document.marks["marked"], Marks { class: Some(RateClass::Report), while_full: true, lenient: false });
         assert_eq!(document.marks["plain"], Marks::default());
         let mut marked = document.published["paths"]["/marked"]["post"].clone();
+        assert_eq!(marked["x-rate-class"], "report");
         marked["operationId"] = json!("plain");
+        marked["x-rate-class"] = json!("public");
         assert_eq!(marked, document.published["paths"]["/plain"]["post"]);
     }
 }

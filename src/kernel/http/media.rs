@@ -1,4 +1,4 @@
-//! The media types of a request: what its body is, and what its answer may be.
+//! The media types of a request: that of its body, and those of its answer.
 
 use http::{HeaderMap, HeaderValue, header};
 use poem::Request;
@@ -10,7 +10,7 @@ use super::{
     problem::{Code, Problem},
 };
 
-/// Refuses a body that is encoded, such as with gzip: it would be read as if it were not.
+/// Refuses an encoded body, such as one compressed with gzip, because it would be read as if it were not encoded.
 pub(super) fn check_encoding(headers: &HeaderMap, operation: &Operation) -> Result<(), Problem> {
     if operation.body.is_none() && !operation.streams() {
         return Ok(());
@@ -22,22 +22,22 @@ pub(super) fn check_encoding(headers: &HeaderMap, operation: &Operation) -> Resu
     if headers.get_all(header::CONTENT_ENCODING).iter().all(|value| plain(value).is_some()) {
         return Ok(());
     }
-    let detail = "The server does not decode bodies. Send the body as it is, without `Content-Encoding`.";
+    let detail = "The server does not decode request bodies. Send the body without `Content-Encoding`.";
     Err(Problem::new(Code::UnsupportedMediaType, detail).header(header::ACCEPT_ENCODING, "identity"))
 }
 
-/// A patch may also name its form (RFC 7396).
+/// A PATCH may also use the media type of merge patches (RFC 7396).
 pub(super) fn is_json(media_type: &str, patch: bool) -> bool {
     media_type.eq_ignore_ascii_case("application/json")
         || (patch && media_type.eq_ignore_ascii_case("application/merge-patch+json"))
 }
 
-/// The fields of an HTML form as an object of texts.
+/// The fields of an HTML form, as an object of texts.
 pub(super) fn form_value(bytes: &[u8]) -> Result<Value, Problem> {
     let mut fields = serde_json::Map::new();
     for (name, text) in form_urlencoded::parse(bytes).into_owned() {
         if fields.insert(name.clone(), Value::String(text)).is_some() {
-            return Err(Problem::new(Code::MalformedRequest, format!("The field {name} is there twice.")));
+            return Err(Problem::new(Code::MalformedRequest, format!("The field {name} is given twice. Send it once.")));
         }
     }
     Ok(Value::Object(fields))

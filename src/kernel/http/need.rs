@@ -1,5 +1,5 @@
-//! What an operation needs of its caller. It stands in the handler's signature as [`Allowed`], from there in the published
-//! document, and is checked before the input is even looked at.
+//! What an operation requires of its caller. The requirement is in the handler's signature as [`Allowed`] and from there in the
+//! published document. It is checked before the input is examined.
 
 use std::{marker::PhantomData, sync::Arc};
 
@@ -18,20 +18,20 @@ pub enum Need {
     /// Any valid credential.
     SignedIn,
     Scope(Scope),
-    /// One of several scopes. Which one depends on what is asked for, and is checked where that is known.
+    /// One of several scopes. Which one depends on the request, so it is checked where that is known.
     AnyOf(Grants),
     /// All of several scopes.
     AllOf(Grants),
     /// The operator of the installation: a session of the platform tenant's operator, or the admin socket.
     Operator,
-    /// Whoever may see figures of the whole installation: its operator, or a key of the platform tenant with `platform:read`.
+    /// Callers that may see metrics of the whole installation: its operator, or a key of the platform tenant with `platform:read`.
     Platform,
     /// The admin socket.
     LocalOperator,
 }
 
 impl Need {
-    /// Reads what [`Requirement::MARKER`] says, without its prefix.
+    /// Parses the text of [`Requirement::MARKER`] without its prefix.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "signed_in" => Some(Self::SignedIn),
@@ -70,7 +70,7 @@ impl Need {
     }
 }
 
-/// `lacking` is how the scopes go together where there are several.
+/// `lacking` says how several scopes combine.
 fn refusal(principal: &Principal, scopes: Grants, lacking: &str) -> Problem {
     if principal.superseded && Grants::OVER_CREDENTIALS.overlaps(scopes) {
         return Problem::plain(Code::SupersededSecret);
@@ -90,10 +90,10 @@ fn refusal(principal: &Principal, scopes: Grants, lacking: &str) -> Problem {
     }
 }
 
-/// A need as a type, to stand in a signature.
+/// A need as a type, for use in a signature.
 pub trait Requirement: Send + Sync + 'static {
     const NEED: Need;
-    /// The need as the document's draft carries it.
+    /// The need as the draft document carries it.
     const MARKER: &'static str;
 }
 
@@ -152,7 +152,7 @@ requirements! {
         "any_scope:workflows:run,workflows:approve";
 }
 
-/// Proof in a handler's signature that the caller may do this; holds who it is.
+/// Proof in a handler's signature that the caller may use the operation. It holds the identity of the caller.
 #[derive(Debug)]
 pub struct Allowed<R> {
     pub principal: Arc<Principal>,

@@ -1,4 +1,4 @@
-//! The operations of the published document as a routing table: what a request means, what it needs, and what its input must
+//! The operations of the published document as a routing table. Says what a request means, what it requires and what its input must
 //! look like, before any handler runs.
 
 use std::{
@@ -22,21 +22,21 @@ use super::{
     schema::{BodySchema, QuerySchema},
 };
 
-/// What a body that is read at once looks like.
+/// The format of a body that is read completely before the handler runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyMedia {
     Json,
-    /// What an HTML form sends.
+    /// The fields of an HTML form.
     Form,
-    /// Records, a line each, that are handled while they come in.
+    /// Records, one per line, that the handler processes while they arrive.
     Lines,
 }
 
-/// Who sees the answers of an operation.
+/// The readers of an operation's answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     Programs,
-    /// People with a browser: also what goes wrong is a page for them.
+    /// People with a browser. Errors are shown as pages too.
     People,
 }
 
@@ -45,44 +45,45 @@ pub enum Audience {
 pub struct Operation {
     pub id: Arc<str>,
     pub method: Method,
-    /// The path as the document writes it: a label for logs and metrics that has no ids in it.
+    /// The path as the document writes it. It contains no ids, so it is a label for logs and metrics.
     pub path: String,
-    /// What the caller must be; `None` for a public operation.
+    /// What the operation requires of its caller; `None` for a public operation.
     pub need: Option<Need>,
     pub class: RateClass,
-    /// Whether it is answered while the disk is nearly full.
+    /// Whether the operation works while the disk is nearly full.
     pub while_full: bool,
     pub query: QuerySchema,
     pub body: Option<BodySchema>,
     pub body_required: bool,
     pub body_media: BodyMedia,
-    /// The media types that it answers with when it succeeds.
+    /// The media types of successful answers.
     pub produces: Vec<String>,
     pub audience: Audience,
-    /// Whether a request may wait for something to happen, by its parameter `wait_seconds`.
+    /// Whether a request may wait for something to happen, with its parameter `wait_seconds`.
     pub waits: bool,
     pub measures: Measures,
     route: OnceLock<Option<u16>>,
 }
 
 impl Operation {
-    /// Whether the body is handled while it comes in.
+    /// Whether the handler processes the body while it arrives.
     pub fn streams(&self) -> bool {
         self.body_media == BodyMedia::Lines
     }
 
-    /// Whether its answer can be one that is sent while it is made.
+    /// Whether the answer can be streamed.
     pub fn may_stream_out(&self) -> bool {
         self.produces.iter().any(|media_type| media_type != "application/json")
     }
 
-    /// What stands for it where usage is counted.
+    /// The number of the operation in the usage counters.
     pub fn route(&self, usage: &Usage) -> Option<u16> {
         *self.route.get_or_init(|| usage.route(&self.id))
     }
 }
 
-/// The metrics of one operation. Each is looked up when it is first needed: that costs more than all else that a metric does.
+/// The metrics of one operation. Each is looked up when it is first needed, because looking it up costs more than all other work on
+/// it.
 #[derive(Default)]
 pub struct Measures {
     requests: [OnceLock<Counter>; STATUS_CLASSES.len()],
@@ -98,7 +99,7 @@ impl std::fmt::Debug for Measures {
 const STATUS_CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
 
 impl Measures {
-    /// Counts an answer of `operation`, whose metrics these are.
+    /// Counts an answer of `operation`, to which these metrics belong.
     pub fn record(&self, operation: &str, status: StatusCode, took: Duration) {
         let class = usize::from(status.as_u16() / 100).clamp(1, STATUS_CLASSES.len()) - 1;
         if let (Some(requests), Some(class)) = (self.requests.get(class), STATUS_CLASSES.get(class)) {
@@ -110,11 +111,11 @@ impl Measures {
     }
 }
 
-/// What a path and a method lead to.
+/// The target of a path and a method.
 #[derive(Debug)]
 pub enum Route<'a> {
     Operation(&'a Arc<Operation>),
-    /// The path exists, with these methods.
+    /// The path exists, but only with these methods.
     OtherMethods(Vec<&'a Method>),
     Unknown,
 }
@@ -125,7 +126,7 @@ pub struct Operations {
 }
 
 impl Operations {
-    /// Reads the operations of the documents.
+    /// Compiles the operations of the documents.
     pub fn compile(documents: &[&Document]) -> Result<Self, String> {
         let mut routes = matchit::Router::new();
         for Document { published, marks } in documents {
@@ -144,7 +145,7 @@ impl Operations {
 
     pub fn find(&self, method: &Method, path: &str) -> Route<'_> {
         let Ok(found) = self.routes.at(path) else { return Route::Unknown };
-        // A HEAD is answered as the GET is, without the body.
+        // A HEAD is answered like a GET, without the body.
         let wanted = if method == Method::HEAD { "GET" } else { method.as_str() };
         match found.value.get(wanted) {
             Some(operation) => Route::Operation(operation),
@@ -192,12 +193,9 @@ fn compile_operation(
     let open_query = operation.get("x-open-query") == Some(&Value::Bool(true));
     let id = operation.get("operationId").and_then(Value::as_str).ok_or_else(|| fail("no operation id".to_owned()))?;
     let marks = marks.get(id).copied().unwrap_or_default();
-    let class = marks.class.unwrap_or(match (need, &method) {
-        (None, _) => RateClass::Public,
-        (Some(_), &Method::GET) => RateClass::Read,
-        (Some(_), _) => RateClass::Write,
-    });
-    // People who make room by removing something must be able to sign in.
+    let class = operation.get("x-rate-class").and_then(Value::as_str).and_then(RateClass::named);
+    let class = class.ok_or_else(|| fail("no rate class".to_owned()))?;
+    // People who free space by deleting records must be able to sign in.
     let while_full = marks.while_full || class == RateClass::SignIn || matches!(method, Method::GET | Method::DELETE);
     Ok(Operation {
         id: id.into(),
@@ -211,7 +209,7 @@ fn compile_operation(
             .map(|schema| BodySchema::new(schema, components))
             .transpose()
             .map_err(fail)?
-            .map(|body| body.judged(marks.judges)),
+            .map(|body| body.lenient(marks.lenient)),
         body_required: body.is_some_and(|body| body.get("required") == Some(&Value::Bool(true))),
         body_media,
         produces,

@@ -1,10 +1,10 @@
-//! Streamed answers: sent while they are made, piece by piece, because they are too long to be held.
+//! Streamed answers. They are sent piece by piece while they are produced, because they are too long to be held.
 //!
-//! Whoever makes an answer waits for the client, but not forever: a client that takes nothing for a while loses the rest.
-//! **Invariants:** at most [`PIECES`] pieces of an answer are in memory, and none once it is given up. An answer that was not made
-//! to its end breaks off on the wire, so that no client takes what it has for all of it. An answer is [`UnderWay`] until the
-//! connection has taken its last piece, or nobody makes it any more. The edge asks for the caller's rights before every piece, so an answer
-//! ends soon after they do.
+//! The producer of an answer waits for the client, but not forever: a client that reads nothing for a while loses the rest.
+//! **Invariants:** at most [`PIECES`] pieces of an answer are in memory, and none after the answer is abandoned. An incomplete
+//! answer breaks off on the wire, so that no client mistakes it for a complete one. Its [`StreamHandle`] ends once the connection
+//! has taken its last piece, or once nobody produces it any more. The edge checks the caller's rights before every piece, so an
+//! answer ends soon after they do.
 
 use std::{
     collections::HashMap,
@@ -35,19 +35,19 @@ use super::{
     reply::{LINK_HEADER, Rendered, response},
 };
 
-/// As many tenants as this times the usual places have one when all of those are taken.
+/// When all usual places are taken, this many times as many tenants can have one place each.
 const FIRST_PLACES: usize = 4;
 
-/// Pieces of an answer that wait for the client to take them.
+/// Pieces of an answer that wait for the client to read them.
 const PIECES: usize = 4;
 
 /// Places for answers of one kind.
 #[derive(Clone, Debug)]
 pub struct Streams {
-    /// What they are called when there are too many.
+    /// The name of these answers in error messages.
     kind: &'static str,
     places: Arc<Semaphore>,
-    /// For tenants that have no place, when all are taken.
+    /// For tenants without a place, when all places are taken.
     first_places: Arc<Semaphore>,
     /// How many places each tenant has taken.
     taken: Arc<Mutex<HashMap<TenantId, usize>>>,
@@ -55,7 +55,7 @@ pub struct Streams {
     idle: Duration,
 }
 
-/// A place that a tenant has taken.
+/// A place that a tenant has taken. Dropping it frees the place.
 #[derive(Debug)]
 struct Place {
     taken: Arc<Mutex<HashMap<TenantId, usize>>>,
@@ -84,7 +84,7 @@ impl Streams {
         Self { kind, places, first_places, taken: Arc::default(), store: store.clone(), idle }
     }
 
-    /// Takes a place for the tenant: one of all, and one of its share.
+    /// Takes a place for the tenant, from all places and from its own share.
     fn place(&self, tenant: TenantId) -> Result<Place, Problem> {
         let limit = self.store.quotas_of(tenant)?.streams;
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,7 +92,7 @@ impl Streams {
         if own as u64 >= limit {
             let quota = Quota::Streams;
             let detail = format!(
-                "Your tenant has {own} {} under way, and its quota `{}` is {limit}. {}",
+                "Your tenant has {own} {} in progress, and its quota `{}` is {limit}. {}",
                 self.kind,
                 quota.name(),
                 quota.advice()
@@ -101,14 +101,14 @@ impl Streams {
                 Problem::new(Code::RateLimited, detail).with("quota", quota.name()).with("limit", limit).with("used", own as u64);
             return Err(problem.retry_after(5));
         }
-        let busy = || Problem::unavailable(format!("Too many {} are under way.", self.kind), 5);
+        let busy = || Problem::unavailable(format!("Too many {} are in progress.", self.kind), 5);
         let first = || if own == 0 { self.first_places.clone().try_acquire_owned().ok() } else { None };
         let place = self.places.clone().try_acquire_owned().ok().or_else(first).ok_or_else(busy)?;
         taken.insert(tenant, own + 1);
         Ok(Place { taken: self.taken.clone(), tenant, _permit: place })
     }
 
-    /// Starts `make`, whose pieces become the answer. Refused while all places, or those of the tenant, are taken.
+    /// Starts `make`, whose pieces become the answer. Fails while all places, or those of the tenant, are taken.
     pub fn start<F>(
         &self,
         tenant: TenantId,
@@ -116,61 +116,61 @@ impl Streams {
         make: impl FnOnce(Outgoing) -> F,
     ) -> Result<Streamed, Problem>
     where
-        F: Future<Output = Result<(), Broken>> + Send + 'static,
+        F: Future<Output = Result<(), StreamError>> + Send + 'static,
     {
         let place = self.place(tenant)?;
         let (sender, pieces) = mpsc::channel(PIECES);
         let (out, pieces) = (Outgoing { pieces: sender, idle: self.idle }, Pieces(Arc::new(Mutex::new(pieces))));
-        let under_way = UnderWay::default();
-        under_way.at_end(move |_| drop(place));
-        let over = Over { under_way: under_way.clone(), pieces: pieces.clone() };
+        let handle = StreamHandle::default();
+        handle.at_end(move |_| drop(place));
+        let guard = ProducerGuard { handle: handle.clone(), pieces: pieces.clone() };
         let (made, shares) = (make(out.clone()), self.store.shares().clone());
         tokio::spawn(async move {
-            let _over = over;
+            let _guard = guard;
             let sent = match shares.work_for(tenant, made).await {
                 Ok(()) => out.end().await,
                 Err(broken) => Err(broken),
             };
             match sent {
                 Ok(()) => {}
-                Err(Broken::Unwanted) => tracing::debug!("a client did not take the whole of a streamed answer"),
-                Err(Broken::Failed(reason)) => tracing::error!(reason, "a streamed answer was broken off"),
+                Err(StreamError::Unwanted) => tracing::debug!("a client did not read a streamed answer to its end"),
+                Err(StreamError::Failed(reason)) => tracing::error!(reason, "a streamed answer was aborted"),
             }
         });
-        Ok(Streamed { media_type, file_name: None, pieces: Taking(pieces, under_way.rights.clone()), under_way })
+        Ok(Streamed { media_type, file_name: None, pieces: PieceReceiver(pieces, handle.rights.clone()), handle })
     }
 }
 
 #[derive(Debug)]
 enum Piece {
     Bytes(Bytes),
-    /// What came before is the whole answer.
+    /// The pieces before this one are the whole answer.
     End,
 }
 
-/// Why an answer has no end.
+/// Why an answer is incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
-    /// The client is gone, or has not taken its answer for too long.
-    #[error("nobody takes the answer")]
+pub enum StreamError {
+    /// The client is gone, or has not read its answer for too long.
+    #[error("the client does not read the answer")]
     Unwanted,
     #[error("{0}")]
     Failed(String),
 }
 
-impl Broken {
+impl StreamError {
     pub fn failed(reason: impl ToString) -> Self {
         Self::Failed(reason.to_string())
     }
 }
 
-impl From<StoreError> for Broken {
+impl From<StoreError> for StreamError {
     fn from(error: StoreError) -> Self {
         Self::failed(error)
     }
 }
 
-/// Where the pieces of an answer are put while it is made.
+/// Receives the pieces of an answer while it is produced.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     pieces: mpsc::Sender<Piece>,
@@ -178,34 +178,34 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Waits until there is room: whoever makes the answer goes no faster than the client takes it. An empty piece only asks whether
-    /// the client is still there.
-    pub async fn send(&self, piece: impl Into<Bytes>) -> Result<(), Broken> {
+    /// Waits until there is room, so the producer is no faster than the client. An empty piece only checks whether the client is
+    /// still connected.
+    pub async fn send(&self, piece: impl Into<Bytes>) -> Result<(), StreamError> {
         let piece = piece.into();
         if piece.is_empty() {
-            return if self.pieces.is_closed() { Err(Broken::Unwanted) } else { Ok(()) };
+            return if self.pieces.is_closed() { Err(StreamError::Unwanted) } else { Ok(()) };
         }
         self.put(Piece::Bytes(piece)).await
     }
 
     /// The same on a thread that may block.
-    pub fn send_blocking(&self, piece: impl Into<Bytes>) -> Result<(), Broken> {
+    pub fn send_blocking(&self, piece: impl Into<Bytes>) -> Result<(), StreamError> {
         tokio::runtime::Handle::current().block_on(self.send(piece))
     }
 
-    async fn put(&self, piece: Piece) -> Result<(), Broken> {
-        self.pieces.send_timeout(piece, self.idle).await.map_err(|_| Broken::Unwanted)
+    async fn put(&self, piece: Piece) -> Result<(), StreamError> {
+        self.pieces.send_timeout(piece, self.idle).await.map_err(|_| StreamError::Unwanted)
     }
 
-    /// Says that the answer is whole, and waits until the connection has taken it.
-    async fn end(&self) -> Result<(), Broken> {
+    /// Marks the answer as complete, and waits until the connection has taken it.
+    async fn end(&self) -> Result<(), StreamError> {
         self.put(Piece::End).await?;
         for free in 1..=PIECES {
             match tokio::time::timeout(self.idle, self.pieces.reserve_many(free)).await {
                 Ok(Ok(_)) => {}
-                // Whoever has taken the end, or is gone, takes nothing more.
+                // A receiver that has taken the end, or is gone, takes nothing more.
                 Ok(Err(_)) => return Ok(()),
-                Err(_) => return Err(Broken::Unwanted),
+                Err(_) => return Err(StreamError::Unwanted),
             }
         }
         self.pieces.closed().await;
@@ -213,8 +213,8 @@ impl Outgoing {
     }
 }
 
-/// The pieces that wait. They are shared by both sides, for an answer that is given up must be let go although the connection is stuck
-/// and does not ask for more.
+/// The waiting pieces. Both sides share them, because the pieces of an abandoned answer must be freed even if the connection is
+/// stuck and does not ask for more.
 #[derive(Clone, Debug)]
 struct Pieces(Arc<Mutex<mpsc::Receiver<Piece>>>);
 
@@ -230,84 +230,85 @@ impl Pieces {
     }
 }
 
-/// Says whether the caller may have the next piece.
-type MayHaveMore = Box<dyn Fn() -> bool + Send + Sync>;
+/// Returns whether the caller may have the next piece.
+type ContinueCheck = Box<dyn Fn() -> bool + Send + Sync>;
 
-/// Held by whoever sends an answer: its end lets the maker know that nothing more is taken.
-struct Taking(Pieces, Arc<OnceLock<MayHaveMore>>);
+/// The sending side of an answer. Dropping it tells the producer that nothing more is read.
+struct PieceReceiver(Pieces, Arc<OnceLock<ContinueCheck>>);
 
-impl std::fmt::Debug for Taking {
+impl std::fmt::Debug for PieceReceiver {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Taking")
+        f.write_str("PieceReceiver")
     }
 }
 
-impl Taking {
+impl PieceReceiver {
     fn into_body(self) -> Body {
-        Body::from_bytes_stream(futures_util::stream::unfold(Some(self), async |taking| {
-            let taking = taking?;
-            let piece = std::future::poll_fn(|context| taking.0.lock().poll_recv(context)).await;
-            let may_have_more = taking.1.get().is_none_or(|may_have_more| may_have_more());
+        Body::from_bytes_stream(futures_util::stream::unfold(Some(self), async |receiver| {
+            let receiver = receiver?;
+            let piece = std::future::poll_fn(|context| receiver.0.lock().poll_recv(context)).await;
+            let may_have_more = receiver.1.get().is_none_or(|may_have_more| may_have_more());
             match piece {
-                Some(_) if !may_have_more => Some((Err(io::Error::other("the rights of the caller have ended")), None)),
-                Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(taking))),
+                Some(_) if !may_have_more => Some((Err(io::Error::other("the caller has lost their rights")), None)),
+                Some(Piece::Bytes(bytes)) => Some((Ok(bytes), Some(receiver))),
                 Some(Piece::End) => None,
-                None => Some((Err(io::Error::other("the answer was broken off")), None)),
+                None => Some((Err(io::Error::other("the answer was aborted")), None)),
             }
         }))
     }
 }
 
-impl Drop for Taking {
+impl Drop for PieceReceiver {
     fn drop(&mut self) {
         self.0.discard();
     }
 }
 
-/// How an answer went.
+/// How an answer ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The connection has let go of it: it has taken all, or is gone, or the client wanted no body.
+    /// The connection has released the answer: it has taken everything, or is gone, or the client wanted no body.
     Taken,
-    /// The connection has not, and nothing more comes.
+    /// The connection still holds the answer, and nothing more comes.
     Stuck,
 }
 
 type AtEnd = Box<dyn FnOnce(Outcome) + Send>;
 
 enum Progress {
-    UnderWay(Vec<AtEnd>),
+    Running(Vec<AtEnd>),
     Over(Outcome),
 }
 
-/// In the extensions of a streamed answer: says when it is over, and lets the edge watch over it.
+/// Stored in the extensions of a streamed answer. Reports when the answer ends, and lets the edge check the caller's rights.
 #[derive(Clone)]
-pub struct UnderWay {
+pub struct StreamHandle {
     progress: Arc<Mutex<Progress>>,
-    rights: Arc<OnceLock<MayHaveMore>>,
+    rights: Arc<OnceLock<ContinueCheck>>,
 }
 
-impl Default for UnderWay {
+impl Default for StreamHandle {
     fn default() -> Self {
-        Self { progress: Arc::new(Mutex::new(Progress::UnderWay(Vec::new()))), rights: Arc::default() }
+        Self { progress: Arc::new(Mutex::new(Progress::Running(Vec::new()))), rights: Arc::default() }
     }
 }
 
-impl UnderWay {
+impl StreamHandle {
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Asks `may_have_more` before every piece, and before the end. The answer breaks off when it says no. The first caller counts.
+    /// Calls `may_have_more` before every piece and before the end. The answer breaks off when it returns `false`. Only the first
+    /// call of `watch` has an effect.
     pub fn watch(&self, may_have_more: impl Fn() -> bool + Send + Sync + 'static) {
         self.rights.get_or_init(|| Box::new(may_have_more));
     }
 
-    /// Runs `act` when the answer is over; at once if it is.
+    /// Runs `act` when the answer ends, or immediately if it has ended.
     pub fn at_end(&self, act: impl FnOnce(Outcome) + Send + 'static) {
         let mut progress = self.lock();
         match &mut *progress {
-            Progress::UnderWay(acts) => acts.push(Box::new(act)),
+            Progress::Running(acts) => acts.push(Box::new(act)),
             Progress::Over(outcome) => {
                 let outcome = *outcome;
                 drop(progress);
@@ -318,7 +319,7 @@ impl UnderWay {
 
     fn end(&self, outcome: Outcome) {
         let before = std::mem::replace(&mut *self.lock(), Progress::Over(outcome));
-        if let Progress::UnderWay(acts) = before {
+        if let Progress::Running(acts) = before {
             for act in acts {
                 act(outcome);
             }
@@ -326,37 +327,37 @@ impl UnderWay {
     }
 }
 
-impl std::fmt::Debug for UnderWay {
+impl std::fmt::Debug for StreamHandle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("UnderWay")
+        f.write_str("StreamHandle")
     }
 }
 
-/// Held by whoever makes an answer, so that it is over also when that panics or is dropped.
-struct Over {
-    under_way: UnderWay,
+/// Held by the producer of an answer, so that the answer also ends if the producer panics or is dropped.
+struct ProducerGuard {
+    handle: StreamHandle,
     pieces: Pieces,
 }
 
-impl Drop for Over {
+impl Drop for ProducerGuard {
     fn drop(&mut self) {
         let outcome = if self.pieces.lock().is_closed() { Outcome::Taken } else { Outcome::Stuck };
         self.pieces.discard();
-        self.under_way.end(outcome);
+        self.handle.end(outcome);
     }
 }
 
-/// An answer that is being made.
+/// An answer that is being produced.
 #[derive(Debug)]
 pub struct Streamed {
     media_type: &'static str,
     file_name: Option<&'static str>,
-    pieces: Taking,
-    under_way: UnderWay,
+    pieces: PieceReceiver,
+    handle: StreamHandle,
 }
 
 impl Streamed {
-    /// Clients save it under this name.
+    /// Sets the name under which clients save it.
     pub fn named(mut self, file_name: &'static str) -> Self {
         self.file_name = Some(file_name);
         self
@@ -365,7 +366,7 @@ impl Streamed {
 
 impl IntoResponse for Streamed {
     fn into_response(self) -> Response {
-        // A browser that is not told would guess; JSON is UTF-8 by its own definition.
+        // Without a charset a browser would guess. JSON is UTF-8 by definition.
         let charset = if self.media_type.starts_with("text/") { "; charset=utf-8" } else { "" };
         let content_type = format!("{}{charset}", self.media_type);
         let mut response = Response::builder().content_type(&content_type).body(self.pieces.into_body());
@@ -373,19 +374,19 @@ impl IntoResponse for Streamed {
         {
             response.headers_mut().insert(header::CONTENT_DISPOSITION, value);
         }
-        response.extensions_mut().insert(self.under_way);
+        response.extensions_mut().insert(self.handle);
         response
     }
 }
 
-/// 200 with values that look like `T`, one a line.
+/// 200 with values that look like `T`, one per line.
 #[derive(Debug)]
 pub struct StreamedLines<T>(Streamed, PhantomData<fn() -> T>);
 
 impl<T> StreamedLines<T> {
     pub fn start<F>(streams: &Streams, tenant: TenantId, make: impl FnOnce(Outgoing) -> F) -> Result<Self, Problem>
     where
-        F: Future<Output = Result<(), Broken>> + Send + 'static,
+        F: Future<Output = Result<(), StreamError>> + Send + 'static,
     {
         Ok(Self(streams.start(tenant, LINES, make)?, PhantomData))
     }
@@ -411,13 +412,13 @@ impl<T: Type> ApiResponse for StreamedLines<T> {
     }
 }
 
-/// A page of a list whose rows can also be had as a stream.
+/// A page of a list whose rows are also available as a stream.
 pub trait Exported: Type {
     const CSV_EXAMPLE: &'static str;
     const LINES_EXAMPLE: &'static str;
 }
 
-/// A list as a page, or all of it as a stream of rows. `L` is the form of the page.
+/// A list as a page, or all of it as a stream of rows. `L` is the type of the page.
 #[derive(Debug)]
 pub enum ListOrStream<L> {
     List(Rendered, PhantomData<fn() -> L>),
@@ -434,7 +435,7 @@ impl<L: Serialize> ListOrStream<L> {
         Self::List(page, PhantomData)
     }
 
-    /// What is no page of anything longer.
+    /// A value that is not a page of a longer list.
     pub fn whole(value: &L) -> Self {
         Self::List(Rendered::json(StatusCode::OK, value), PhantomData)
     }

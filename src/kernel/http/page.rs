@@ -1,6 +1,6 @@
-//! Pages: a bounded number of records and an opaque cursor that continues. A cursor holds the position in the index and a checksum over
-//! the query and the position, so it works only as it was sent, and with the filters and the sort that it was made for. It does not
-//! expire: it names a key, and keys keep their order.
+//! Pages: a bounded number of records and an opaque cursor that continues the list. A cursor holds the position in the index and a
+//! checksum over the query and the position. It therefore works only unchanged, and only with the filters and the sort that it was
+//! created for. It does not expire, because it names a key and keys keep their order.
 
 use data_encoding::BASE64URL_NOPAD;
 use poem_openapi::Object;
@@ -17,42 +17,42 @@ use super::{
 
 pub const DEFAULT_LIMIT: u32 = 50;
 const CHECKSUM_LENGTH: usize = 8;
-/// Parameters that choose a part of the result and not the result.
+/// Parameters that choose a part of the result, not the result itself.
 const PAGE_PARAMETERS: [&str; 3] = ["limit", "cursor", "include_total"];
 
-/// The paging parameters that every list takes.
+/// The paging parameters that every list accepts.
 #[derive(Clone, Debug, Object)]
 pub struct PageQuery {
-    /// How many records to return at most. A page of large records can have fewer: go on while there is a `next_cursor`.
+    /// The most records to return, 50 by default. A page of large records can have fewer: continue while there is a `next_cursor`.
     #[oai(validator(minimum(value = "1"), maximum(value = "200")))]
     pub limit: Option<u32>,
-    /// Where to continue: `next_cursor` of the page before, with the same filters and sort.
+    /// Where to continue: the `next_cursor` of the previous page. Send it with the same filters and sort.
     pub cursor: Option<String>,
-    /// Also count all records that match. Exact, and therefore slower.
+    /// Whether to count all records that match. The count is exact, so the request takes longer. Default: `false`.
     pub include_total: Option<bool>,
 }
 
 impl PageQuery {
-    /// Refuses the parameters of pages, and `others` that were given: a stream of all records has no pages.
+    /// Refuses the paging parameters, and the parameters in `others`. A stream of all records has no pages.
     pub fn refuse_for_stream(&self, others: &[&str]) -> Result<(), Problem> {
         let own =
             [("limit", self.limit.is_some()), ("cursor", self.cursor.is_some()), ("include_total", self.include_total.is_some())];
         let given = own.iter().filter(|(_, given)| *given).map(|(name, _)| *name).chain(others.iter().copied());
         let error = |name: &str| {
-            FieldError::parameter(name, "not_allowed", format!("{name} has no meaning for a stream of all records; leave it out"))
+            FieldError::parameter(name, "not_allowed", format!("{name} is not allowed for a stream of all records; omit it"))
         };
         let errors: Vec<FieldError> = given.map(error).collect();
         if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
     }
 }
 
-/// The paging parameters of a list that is not counted.
+/// The paging parameters of a list that has no total.
 #[derive(Clone, Debug, Object)]
 pub struct UncountedPageQuery {
-    /// How many records to return at most. A page of large records can have fewer: go on while there is a `next_cursor`.
+    /// The most records to return, 50 by default. A page of large records can have fewer: continue while there is a `next_cursor`.
     #[oai(validator(minimum(value = "1"), maximum(value = "200")))]
     pub limit: Option<u32>,
-    /// Where to continue: `next_cursor` of the page before.
+    /// Where to continue: the `next_cursor` of the previous page.
     pub cursor: Option<String>,
 }
 
@@ -62,29 +62,29 @@ impl From<UncountedPageQuery> for PageQuery {
     }
 }
 
-/// Stands for the operation, its filters and its sort.
+/// A digest of the operation, its filters and its sort.
 type QueryDigest = [u8; 32];
 
-/// Which part of a list was asked for.
+/// The requested part of a list.
 #[derive(Clone, Debug)]
 pub struct PageRequest {
     pub limit: usize,
-    /// The position behind which to continue.
+    /// The position after which to continue.
     pub after: Option<Vec<u8>>,
     pub include_total: bool,
     query: QueryDigest,
     target: String,
 }
 
-/// A list's place in the whole.
+/// The position of a page in the whole list.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Object)]
 pub struct Page {
-    /// The limit in force.
+    /// The limit that was used for this page.
     pub limit: u32,
-    /// Continues the list; absent on its last page.
+    /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
-    /// How many records match in all; only with `include_total=true`.
+    /// How many records match in total. Present only with `include_total=true`.
     pub total: Option<u64>,
     #[serde(skip)]
     #[oai(skip)]
@@ -104,7 +104,7 @@ impl PageRequest {
         })
     }
 
-    /// The page that ends at `last`, when there is more behind it.
+    /// The page that ends at `last`. `last` is `None` on the last page.
     pub fn page(&self, last: Option<Vec<u8>>, total: Option<u64>) -> Page {
         let next_cursor = last.map(|position| {
             let mut bytes = checksum(self.query, &position).to_vec();

@@ -1,5 +1,5 @@
-//! What a listener answers that only leads to HTTPS. People who typed an address without a scheme are led on; a program is told to change
-//! its address, for it has sent its secret in the clear and would go on doing so.
+//! The answers of a listener that only redirects to HTTPS. People who typed an address without a scheme are redirected. A program
+//! gets an error, because it has sent its secret without encryption and would continue to do so.
 
 use http::{HeaderValue, StatusCode, header};
 use poem::{Request, Response};
@@ -23,6 +23,6 @@ pub(super) fn answer(request: &Request, https_port: u16) -> Result<Response, Pro
     let port = if https_port == 443 { String::new() } else { format!(":{https_port}") };
     let target = request.uri().path_and_query().map_or("/", http::uri::PathAndQuery::as_str);
     let location = HeaderValue::try_from(format!("https://{host}{port}{target}"))
-        .map_err(|_| Problem::new(Code::MalformedRequest, "The host is not readable."))?;
+        .map_err(|_| Problem::new(Code::MalformedRequest, "The host of the request cannot be read. Send a valid `Host` header."))?;
     Ok(Response::builder().status(StatusCode::PERMANENT_REDIRECT).header(header::LOCATION, location).finish())
 }

@@ -25,7 +25,7 @@ fn parse_tags(text: &str) -> Option<ExpectedVersion> {
     text.split(',').map(version).collect::<Option<Vec<u64>>>().map(ExpectedVersion::OneOf)
 }
 
-/// What [`parse_tags`] reads.
+/// The pattern of what [`parse_tags`] accepts.
 const TAGS_PATTERN: &str = r#"^(\*|(W/)?"v[0-9]{1,19}"( *, *(W/)?"v[0-9]{1,19}")*)$"#;
 
 fn tag_schema(pattern: Option<&str>) -> MetaSchema {
@@ -33,7 +33,7 @@ fn tag_schema(pattern: Option<&str>) -> MetaSchema {
     MetaSchema { example: Some("\"v7\"".into()), pattern, min_length, ..MetaSchema::new("string") }
 }
 
-/// `If-Match`: the change is made only when the record still has this version.
+/// `If-Match`: the change happens only if the record still has this version.
 #[derive(Clone, Debug)]
 pub struct IfMatch(ExpectedVersion);
 
@@ -53,7 +53,7 @@ impl From<IfMatch> for ExpectedVersion {
 
 impl From<Stale> for Problem {
     fn from(stale: Stale) -> Self {
-        Self::new(Code::VersionConflict, format!("The record has version {} now.", stale.current))
+        Self::new(Code::VersionConflict, format!("The record now has version {}.", stale.current))
             .with("current_version", stale.current)
             .header(http::header::ETAG, &etag(stale.current))
     }
@@ -72,7 +72,7 @@ fn read_if_match(request: &Request) -> poem::Result<IfMatch> {
 
 header_parameter!(IfMatch, tag_schema(Some(TAGS_PATTERN)), read_if_match);
 
-/// `If-None-Match`: the record is sent only when it no longer has this version. A tag of another form matches nothing.
+/// `If-None-Match`: the record is sent only if it no longer has this version. A tag of another form matches nothing.
 #[derive(Clone, Debug)]
 pub struct IfNoneMatch(ExpectedVersion);
 

@@ -1,7 +1,7 @@
 //! Errors as clients see them: `application/problem+json` (RFC 9457) with a stable `code`.
 //!
-//! Every code is in the registry below, once, with its status and what to do about it; the documentation is made from it. A slice maps
-//! its own error enum to a [`Problem`] in its `api/mod.rs`, exhaustively. What the framework rejects becomes one in `edge`.
+//! The registry below lists every code once, with its status and its remedy. The documentation is generated from it. A slice maps
+//! its own error enum to a [`Problem`] in its `api/mod.rs`, exhaustively. `edge` turns framework errors into problems.
 
 use http::{HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
@@ -44,54 +44,54 @@ macro_rules! codes {
 }
 
 codes! {
-    MalformedJson "malformed_json" BAD_REQUEST "The body is not JSON" "Send one JSON value in UTF-8, without repeated members, nested at most as deep as the limit allows.";
-    UnknownParameter "unknown_parameter" BAD_REQUEST "A query parameter does not exist" "Remove or correct the parameter; `errors` names it and suggests the nearest.";
-    MalformedRequest "malformed_request" BAD_REQUEST "The request cannot be understood" "Correct what `detail` names.";
-    CursorMismatch "cursor_mismatch" BAD_REQUEST "The cursor belongs to another query" "Use a cursor only with the filters and the sort that it came from, or start without one.";
-    IdMismatch "id_mismatch" BAD_REQUEST "Two different ids were given" "Give the id once: in the path, as `?id=`, or in the body.";
-    AmbiguousCredentials "ambiguous_credentials" BAD_REQUEST "Two different credentials were given" "Send one credential: `Authorization`, `X-API-Key` or the session cookie.";
-    MissingCredentials "missing_credentials" UNAUTHORIZED "Authentication is required" "Send an API key as `Authorization: Bearer …` or `X-API-Key: …`, or sign in.";
-    InvalidCredentials "invalid_credentials" UNAUTHORIZED "The credential is not valid" "Check the key or the password for typing errors; a lost key is replaced by a new one.";
-    KeyExpired "key_expired" UNAUTHORIZED "The API key has expired" "Create a new key, or extend this one as an administrator.";
-    KeyRevoked "key_revoked" UNAUTHORIZED "The API key was revoked" "If the key was rotated, use its new secret. Otherwise create a new key.";
-    KeyDisabled "key_disabled" UNAUTHORIZED "The API key is disabled" "Enable the key again, or create a new one.";
-    SessionExpired "session_expired" UNAUTHORIZED "The session has ended" "Sign in again.";
-    InsufficientScope "insufficient_scope" FORBIDDEN "A scope is missing" "Use a key, or sign in with a role, that has one of `required_scopes`.";
-    InsufficientAuthority "insufficient_authority" FORBIDDEN "Your credential does not cover this" "You can only create, change or act through what you have every right of: scopes, organizations, networks and lifetime. Use a credential that has what `detail` names, or ask for less.";
-    SupersededSecret "superseded_secret" FORBIDDEN "The secret was replaced by a rotation" "Use the new secret of the key. Until its overlap ends, the old one can do everything but create or change credentials.";
-    AdminRequired "admin_required" FORBIDDEN "An administrator is required" "Ask an administrator of the tenant.";
-    OperatorRequired "operator_required" FORBIDDEN "The operator is required" "Only the operator of the installation may do this.";
-    IpNotAllowed "ip_not_allowed" FORBIDDEN "The address is not allowed" "Call from an address in the key's `allowed_ips`.";
-    HttpsRequired "https_required" FORBIDDEN "HTTPS is required" "Use the address with `https://`. A credential that came along was sent in the clear: replace it.";
-    CsrfFailed "csrf_failed" FORBIDDEN "The request came from another site" "Send requests that change something from this site itself, or use an API key.";
-    TenantSuspended "tenant_suspended" FORBIDDEN "The tenant is suspended" "Ask the operator of the installation.";
-    NotFound "not_found" NOT_FOUND "There is no such thing" "Check the path and the id; another tenant's records are not found either.";
-    SsoProviderNotFound "sso_provider_not_found" NOT_FOUND "There is no single sign-on for this domain" "Check the domain, or sign in with a password.";
-    MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED "The path does not have this method" "Use a method that the `Allow` header lists.";
-    NotAcceptable "not_acceptable" NOT_ACCEPTABLE "The answer has no such media type" "Accept `application/json`, or leave the header out.";
-    AlreadyExists "already_exists" CONFLICT "It exists already" "Choose another value for the field that `detail` names, or use the record that is there.";
-    InUse "in_use" CONFLICT "It is in use" "End what uses it first.";
-    InvalidTransition "invalid_transition" CONFLICT "The record cannot change that way now" "See `detail` for what the record's state allows.";
-    TenantRequired "tenant_required" CONFLICT "Several tenants have this account" "Repeat the request and name one of `tenants`.";
-    RunNotCancellable "run_not_cancellable" CONFLICT "The run has ended" "An ended run stays as it is; `retry` starts a new one.";
-    IdempotencyInProgress "idempotency_in_progress" CONFLICT "The first request with this key is still running" "Repeat the request after a moment.";
-    VersionConflict "version_conflict" PRECONDITION_FAILED "The record has changed" "Read the record again, and repeat the change with its new `ETag`.";
-    PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE "The request is too large" "Send less in one request.";
-    UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "The body has the wrong media type" "Send `Content-Type: application/json`.";
-    ValidationFailed "validation_failed" UNPROCESSABLE_ENTITY "The input is not valid" "Correct every entry of `errors`.";
-    IdempotencyKeyReused "idempotency_key_reused" UNPROCESSABLE_ENTITY "The idempotency key was used for another request" "Use a new `Idempotency-Key` for each different request.";
-    QuotaExceeded "quota_exceeded" FORBIDDEN "A quota of the tenant is used up" "See `quota`, `limit` and `used`: free some of it, or ask the operator to raise the limit.";
-    LimitReached "limit_reached" UNPROCESSABLE_ENTITY "A limit of the tenant is reached" "Remove what is no longer needed, or ask the operator to raise the limit.";
-    DomainNotProven "domain_not_proven" UNPROCESSABLE_ENTITY "The domain is not proven" "Publish the TXT record that `record` names, wait until DNS shows it, and repeat the request; or ask the operator to approve the domain.";
-    TargetNotAllowed "target_not_allowed" UNPROCESSABLE_ENTITY "The target is not allowed" "Use an address on the public Internet, or ask the operator to allow the network.";
-    ProviderVerificationFailed "provider_verification_failed" UNPROCESSABLE_ENTITY "The cloud provider could not be verified" "See `verification` for the check that failed and what to do about it; with `verify=sync` the provider is stored all the same.";
-    RateLimited "rate_limited" TOO_MANY_REQUESTS "Too many requests" "Wait for `retry_after_seconds`; the limits are listed at /api/rate-limits/.";
-    InternalError "internal_error" INTERNAL_SERVER_ERROR "Something went wrong here" "Repeat the request; if it fails again, tell the operator the `request_id`.";
-    Unavailable "unavailable" SERVICE_UNAVAILABLE "The service cannot do this now" "Repeat the request after `retry_after_seconds`.";
-    OutcomeUnknown "outcome_unknown" SERVICE_UNAVAILABLE "Whether the change was made is not known" "Repeat the request with the same `Idempotency-Key`, or look whether it took effect.";
-    ProviderError "provider_error" BAD_GATEWAY "Another server answered wrongly or not at all" "Retry later. If the error persists, ask the operator of that server.";
-    ProviderTimeout "provider_timeout" GATEWAY_TIMEOUT "Another server took too long" "Retry later. If the error persists, ask the operator of that server.";
-    RequestTimeout "request_timeout" REQUEST_TIMEOUT "The request took too long to arrive" "Send the whole request without pauses.";
+    MalformedJson "malformed_json" BAD_REQUEST "Malformed JSON" "Send one JSON value in UTF-8 without duplicate members. Do not nest it deeper than the limit.";
+    UnknownParameter "unknown_parameter" BAD_REQUEST "Unknown query parameter" "Remove or correct the parameter. `errors` names it and suggests the closest one.";
+    MalformedRequest "malformed_request" BAD_REQUEST "Malformed request" "Correct what `detail` names.";
+    CursorMismatch "cursor_mismatch" BAD_REQUEST "Cursor mismatch" "Use the cursor only with the filters and the sort order that it came from, or start without a cursor.";
+    IdMismatch "id_mismatch" BAD_REQUEST "Conflicting ids" "Send the id once: in the path, as `?id=`, or in the body.";
+    AmbiguousCredentials "ambiguous_credentials" BAD_REQUEST "Conflicting credentials" "Send one credential: `Authorization`, `X-API-Key` or the session cookie.";
+    MissingCredentials "missing_credentials" UNAUTHORIZED "Authentication required" "Send an API key as `Authorization: Bearer …` or `X-API-Key: …`, or sign in.";
+    InvalidCredentials "invalid_credentials" UNAUTHORIZED "Invalid credentials" "Check the key or the password for typing errors. If the key is lost, create a new one.";
+    KeyExpired "key_expired" UNAUTHORIZED "API key expired" "Create a new key, or extend this one as an administrator.";
+    KeyRevoked "key_revoked" UNAUTHORIZED "API key revoked" "If the key was rotated, use its new secret. Otherwise create a new key.";
+    KeyDisabled "key_disabled" UNAUTHORIZED "API key disabled" "Enable the key, or create a new one.";
+    SessionExpired "session_expired" UNAUTHORIZED "Session expired" "Sign in again.";
+    InsufficientScope "insufficient_scope" FORBIDDEN "Missing scope" "Use an API key or a role that has one of `required_scopes`, or all of them if `detail` says so.";
+    InsufficientAuthority "insufficient_authority" FORBIDDEN "Insufficient authority" "Use a credential that has what `detail` names, or ask for less. You can only create, change or act through a credential whose scopes, organizations, networks and lifetime your own credential covers.";
+    SupersededSecret "superseded_secret" FORBIDDEN "Secret replaced by a rotation" "Use the new secret of the key. Until the overlap ends, the old secret can do everything except create or change credentials.";
+    AdminRequired "admin_required" FORBIDDEN "Administrator required" "Ask an administrator of your tenant.";
+    OperatorRequired "operator_required" FORBIDDEN "Operator required" "Ask the operator of the installation. Only the operator can do this.";
+    IpNotAllowed "ip_not_allowed" FORBIDDEN "Address not allowed" "Send the request from an address in the key's `allowed_ips`.";
+    HttpsRequired "https_required" FORBIDDEN "HTTPS required" "Use the `https://` address. If the request carried a credential, replace it, because it was sent without encryption.";
+    CsrfFailed "csrf_failed" FORBIDDEN "Cross-site request refused" "Send requests that change something from this site, or use an API key.";
+    TenantSuspended "tenant_suspended" FORBIDDEN "Tenant suspended" "Ask the operator of the installation.";
+    NotFound "not_found" NOT_FOUND "Not found" "Check the path and the id. Records of other tenants are also reported as not found.";
+    SsoProviderNotFound "sso_provider_not_found" NOT_FOUND "No single sign-on for this domain" "Check the domain, or sign in with a password.";
+    MethodNotAllowed "method_not_allowed" METHOD_NOT_ALLOWED "Method not allowed" "Use a method that the `Allow` header lists.";
+    NotAcceptable "not_acceptable" NOT_ACCEPTABLE "Not acceptable" "Accept `application/json`, or omit the `Accept` header.";
+    AlreadyExists "already_exists" CONFLICT "Already exists" "Choose another value for the field that `detail` names, or use the existing record.";
+    InUse "in_use" CONFLICT "In use" "Stop or remove what uses the record, then repeat the request.";
+    InvalidTransition "invalid_transition" CONFLICT "Invalid transition" "Read `detail` to see what the current state of the record allows.";
+    TenantRequired "tenant_required" CONFLICT "Tenant required" "Repeat the request and name one of `tenants`.";
+    RunNotCancellable "run_not_cancellable" CONFLICT "Run has ended" "Use `retry` to start a new run. A run that has ended cannot be changed.";
+    IdempotencyInProgress "idempotency_in_progress" CONFLICT "Request still in progress" "Wait until the first request with this key is done, then repeat the request.";
+    VersionConflict "version_conflict" PRECONDITION_FAILED "Version conflict" "Read the record again, then repeat the change with its new `ETag`.";
+    PayloadTooLarge "payload_too_large" PAYLOAD_TOO_LARGE "Request too large" "Send less in one request.";
+    UnsupportedMediaType "unsupported_media_type" UNSUPPORTED_MEDIA_TYPE "Unsupported media type" "Send `Content-Type: application/json`.";
+    ValidationFailed "validation_failed" UNPROCESSABLE_ENTITY "Validation failed" "Correct every entry of `errors`.";
+    IdempotencyKeyReused "idempotency_key_reused" UNPROCESSABLE_ENTITY "Idempotency key reused" "Use a new `Idempotency-Key` for each different request.";
+    QuotaExceeded "quota_exceeded" FORBIDDEN "Quota exceeded" "Free some of the quota, or ask the operator to raise the limit. `quota`, `limit` and `used` show the numbers.";
+    LimitReached "limit_reached" UNPROCESSABLE_ENTITY "Limit reached" "Remove what you no longer need, or ask the operator to raise the limit.";
+    DomainNotProven "domain_not_proven" UNPROCESSABLE_ENTITY "Domain not proven" "Publish the TXT record that `record` names, and repeat the request once DNS shows it. You can also ask the operator to approve the domain.";
+    TargetNotAllowed "target_not_allowed" UNPROCESSABLE_ENTITY "Target not allowed" "Use an address on the public Internet, or ask the operator to allow the network.";
+    ProviderVerificationFailed "provider_verification_failed" UNPROCESSABLE_ENTITY "Provider verification failed" "Read `verification` for the check that failed and its remedy. With `verify=sync` the provider is stored anyway.";
+    RateLimited "rate_limited" TOO_MANY_REQUESTS "Too many requests" "Wait `retry_after_seconds`, then repeat the request. `/api/rate-limits/` lists the limits.";
+    InternalError "internal_error" INTERNAL_SERVER_ERROR "Internal error" "Repeat the request. If it fails again, report the `request_id` to the operator.";
+    Unavailable "unavailable" SERVICE_UNAVAILABLE "Temporarily unavailable" "Repeat the request after `retry_after_seconds`.";
+    OutcomeUnknown "outcome_unknown" SERVICE_UNAVAILABLE "Outcome unknown" "Repeat the request with the same `Idempotency-Key`, or check whether the change took effect.";
+    ProviderError "provider_error" BAD_GATEWAY "External server failed" "Retry later. If the error persists, ask the operator of that server.";
+    ProviderTimeout "provider_timeout" GATEWAY_TIMEOUT "External server timed out" "Retry later. If the error persists, ask the operator of that server.";
+    RequestTimeout "request_timeout" REQUEST_TIMEOUT "Request timed out" "Send the whole request without pauses.";
 }
 
 /// One thing that is wrong with the input, and where.
@@ -105,7 +105,7 @@ pub struct FieldError {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
     pub suggestion: Option<String>,
-    /// Other members that decide whether this is an error. They are beside the one at `place`.
+    /// Other members that decide whether this is an error. They are siblings of the one at `place`.
     #[serde(skip)]
     pub depends_on: &'static [&'static str],
 }
@@ -133,7 +133,7 @@ impl FieldError {
         Self::new(Place::Parameter(name.into()), code, message)
     }
 
-    /// The same with the beginnings of texts that are too long to repeat.
+    /// Returns a copy in which texts that are too long are cut.
     fn clipped(&self) -> Self {
         let place = match &self.place {
             Place::Pointer(text) => Place::Pointer(clipped(text, MAX_PLACE)),
@@ -172,11 +172,11 @@ impl From<Vec<Fault>> for Problem {
     }
 }
 
-/// What was found to be wrong with an input.
+/// The errors that were found in an input.
 #[derive(Clone, Debug)]
 pub struct Findings {
     pub errors: Vec<FieldError>,
-    /// Whether that is all. A search ends early when there is too much wrong, or too much to look at.
+    /// Whether `errors` is complete. A search ends early when there are too many errors, or when the input is too large.
     pub complete: bool,
 }
 
@@ -184,26 +184,26 @@ impl From<Findings> for Problem {
     fn from(found: Findings) -> Self {
         let mut problem = Self::invalid(found.errors);
         if !found.complete {
-            "The input is not valid, in more places than are listed".clone_into(&mut problem.detail);
+            "The input has more errors than are listed".clone_into(&mut problem.detail);
             problem.more_errors = true;
         }
         problem
     }
 }
 
-/// Errors that a problem lists, and bytes that its body has.
+/// The most errors that a problem lists, and the most bytes of its body.
 pub const MAX_ERRORS: usize = 50;
 const MAX_BYTES: usize = 16 << 10;
-/// Bytes of the errors of one of several records.
+/// The most bytes of the errors of one item in a bulk request.
 const MAX_ITEM_BYTES: usize = 2 << 10;
-/// Bytes of the texts in it that repeat what the caller has sent.
+/// The most bytes of each text that repeats what the caller has sent.
 const MAX_DETAIL: usize = 1024;
 pub const MAX_PLACE: usize = 256;
 pub const MAX_MESSAGE: usize = 512;
-/// Bytes of the members that say how many errors there are.
+/// Bytes reserved for the members that say how many errors there are.
 const FRAME: usize = 128;
 
-/// The beginning of a text, if it is longer than `most` bytes.
+/// Cuts a text that is longer than `most` bytes.
 pub fn clipped(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -212,7 +212,7 @@ pub fn clipped(text: &str, most: usize) -> String {
     format!("{}…", text.get(..end).unwrap_or_default())
 }
 
-/// An error on its way to the client. One pointer wide, because every handler's result carries it.
+/// An error that is returned to the client. It is one pointer wide, because every handler's result carries it.
 #[derive(Clone, Debug)]
 pub struct Problem(Box<Fields>);
 
@@ -221,11 +221,11 @@ pub struct Fields {
     pub code: Code,
     pub detail: String,
     pub errors: Vec<FieldError>,
-    /// Whether more is wrong than `errors` says.
+    /// Whether there are more errors than `errors` holds.
     pub more_errors: bool,
     pub extra: Map<String, Value>,
     pub headers: Vec<(HeaderName, HeaderValue)>,
-    /// Why, for the log and never for the client.
+    /// The reason, for the log. It is never sent to the client.
     pub cause: Option<String>,
 }
 
@@ -244,19 +244,19 @@ impl Problem {
     pub fn invalid(errors: Vec<FieldError>) -> Self {
         let detail = match errors.as_slice() {
             [only] => only.message.clone(),
-            several => format!("{} things are wrong with the input", several.len()),
+            several => format!("The input has {} errors", several.len()),
         };
         let mut problem = Self::new(Code::ValidationFailed, detail);
         problem.errors = errors;
         problem
     }
 
-    /// Keeps the cause for the log, where it stands beside the request's id.
+    /// Creates an internal error. The cause goes to the log, next to the id of the request.
     pub fn internal(cause: impl std::fmt::Display) -> Self {
         Self::plain(Code::InternalError).because(cause)
     }
 
-    /// Keeps a cause for the log beside what the client is told.
+    /// Adds a cause for the log. The client does not see it.
     pub fn because(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
@@ -266,25 +266,25 @@ impl Problem {
         Self::new(Code::Unavailable, detail).retry_after(retry_after_seconds)
     }
 
-    /// What changes are answered with while the disk is nearly full.
+    /// The answer to changes while the disk is nearly full.
     pub fn no_room() -> Self {
-        let detail = "The disk of this installation is nearly full: records can be read, exported and deleted, but not created or \
-                      changed. The operator has been told.";
+        let detail = "The disk of this installation is nearly full. You can read, export and delete records, but not create or change \
+                      them. tenantd has notified the operator.";
         Self::unavailable(detail, 60).with("reason", "disk_full")
     }
 
-    /// What changes and deletions are answered with when the reserve of the disk is used up too.
+    /// The answer to changes and deletions once the reserve of the disk is also used up.
     pub fn no_reserve() -> Self {
-        let detail = "The disk of this installation is full: records can be read, but nothing can be created, changed or deleted until \
-                      the operator makes room.";
+        let detail = "The disk of this installation is full. You can read records, but not create, change or delete them until the \
+                      operator frees space.";
         Self::unavailable(detail, 60).with("reason", "disk_full")
     }
 
-    /// What changes are answered with while one write holds up all others.
+    /// The answer to changes while one write blocks all others.
     pub fn stalled(seconds: u64) -> Self {
         let detail = format!(
-            "The store has worked on one change for {seconds} seconds and takes no other until it is done. Nothing of this request was \
-             changed. Records can be read."
+            "The store has been working on one change for {seconds} seconds and accepts no other until it is done. This request \
+             changed nothing. You can still read records."
         );
         Self::unavailable(detail, 10).with("reason", "writer_stalled")
     }
@@ -305,12 +305,12 @@ impl Problem {
         self
     }
 
-    /// The detail, or its beginning if it repeats too much of what the caller has sent.
+    /// The detail, cut if it repeats too much of what the caller has sent.
     pub fn shown_detail(&self) -> String {
         clipped(&self.detail, MAX_DETAIL)
     }
 
-    /// The errors that are listed: the first of them, as far as there is room for their bytes.
+    /// The first errors, as many as fit into `room` bytes.
     pub fn listed(&self, room: usize) -> Vec<FieldError> {
         let mut left = room;
         let mut listed = Vec::new();
@@ -325,7 +325,7 @@ impl Problem {
         listed
     }
 
-    /// What is said of one of several records in an answer for all of them.
+    /// The error of one item, for the answer to a bulk request.
     pub fn of_item(&self) -> Value {
         let mut shown = self.extra.clone();
         shown.insert("code".to_owned(), self.code.name().into());
@@ -337,7 +337,7 @@ impl Problem {
         Value::Object(shown)
     }
 
-    /// The body, for the request that it answers: at most [`MAX_ERRORS`] errors and 16 KiB, whatever the caller has sent.
+    /// The body of the answer. It has at most [`MAX_ERRORS`] errors and 16 KiB, whatever the caller has sent.
     pub fn body(&self, base_url: &str, instance: &str, request_id: &str) -> Value {
         let anchor = self.code.name().replace('_', "-");
         let mut body = Map::new();
@@ -392,7 +392,7 @@ impl poem::error::ResponseError for Problem {
     }
 }
 
-/// Handlers return it; the document says how it looks once for all operations.
+/// Handlers return it. The document describes the responses once for all operations.
 impl poem_openapi::ApiResponse for Problem {
     fn meta() -> poem_openapi::registry::MetaResponses {
         poem_openapi::registry::MetaResponses { responses: Vec::new() }
@@ -409,10 +409,10 @@ impl From<StoreError> for Problem {
             StoreError::NoReserve => Self::no_reserve(),
             StoreError::Quota(exceeded) => exceeded.into(),
             StoreError::Stalled { seconds } => Self::stalled(seconds),
-            StoreError::Busy => Self::unavailable("Too many requests of your tenant wait for their turn.", 1),
-            StoreError::Unavailable(cause) => Self::unavailable("The store takes no changes at the moment.", 5).because(cause),
-            // A disk that fails is met by readers too, and before the writer has told that the store has failed.
-            StoreError::Engine(cause) => Self::unavailable("The store does not answer at the moment.", 5).because(cause),
+            StoreError::Busy => Self::unavailable("Too many requests of your tenant are waiting.", 1),
+            StoreError::Unavailable(cause) => Self::unavailable("The store cannot accept changes at the moment.", 5).because(cause),
+            // Readers can meet a failed disk before the writer reports that the store has failed.
+            StoreError::Engine(cause) => Self::unavailable("The store is not available at the moment.", 5).because(cause),
             StoreError::Damaged { .. } | StoreError::Panicked(_) | StoreError::Installation(_) | StoreError::Rehearsed => {
                 Self::internal(error)
             }
@@ -420,19 +420,18 @@ impl From<StoreError> for Problem {
     }
 }
 
-/// A tenant that would use more than its quota.
+/// The tenant would use more than its quota.
 impl From<QuotaExceeded> for Problem {
     fn from(exceeded: QuotaExceeded) -> Self {
         let QuotaExceeded { quota, limit, used } = exceeded;
-        let detail =
-            format!("Your tenant uses {used} of its quota `{}`, and its limit is {limit}. {}", quota.name(), quota.advice());
+        let detail = format!("Your tenant uses {used} of its quota `{}`, whose limit is {limit}. {}", quota.name(), quota.advice());
         let header = format!("{};limit={limit};used={used}", quota.name());
         let problem = Self::new(Code::QuotaExceeded, detail).with("quota", quota.name()).with("limit", limit).with("used", used);
         problem.header(HeaderName::from_static("x-quota"), &header)
     }
 }
 
-/// A caller whose rights do not cover what they want to create, change or act through.
+/// The rights of the caller do not cover what they want to create, change or act through.
 impl From<Lacking> for Problem {
     fn from(lacking: Lacking) -> Self {
         let code = if lacking.is_scopes_alone() { Code::InsufficientScope } else { Code::InsufficientAuthority };

@@ -1,5 +1,5 @@
-//! Rate limits: GCRA buckets per credential and per tenant, so that one integration cannot starve another, and per address where
-//! there is no credential. The buckets live in memory; after a restart everyone starts afresh.
+//! Rate limits: GCRA buckets per credential and per tenant, so that one integration cannot block another. Requests without a
+//! credential have a bucket per address. The buckets are in memory, so a restart fills them.
 
 use std::{
     net::{IpAddr, Ipv6Addr},
@@ -28,7 +28,7 @@ use super::{
 
 const WINDOW: Duration = Duration::from_mins(1);
 
-/// Under which limit an operation falls.
+/// The limit that an operation falls under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateClass {
     Read,
@@ -42,6 +42,19 @@ pub enum RateClass {
 
 impl RateClass {
     pub const ALL: [Self; 7] = [Self::Read, Self::Search, Self::Report, Self::Write, Self::Provision, Self::SignIn, Self::Public];
+
+    /// The default class of an operation.
+    pub(super) fn usual(needs_credential: bool, method: &str) -> Self {
+        match (needs_credential, method) {
+            (false, _) => Self::Public,
+            (true, "get") => Self::Read,
+            (true, _) => Self::Write,
+        }
+    }
+
+    pub(super) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|class| class.name() == name)
+    }
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -57,13 +70,13 @@ impl RateClass {
 
     pub const fn description(self) -> &'static str {
         match self {
-            Self::Read => "Reading records and lists.",
-            Self::Search => "Searching.",
+            Self::Read => "Requests that read records and lists.",
+            Self::Search => "Search requests.",
             Self::Report => "Reports, aggregates and analytics.",
-            Self::Write => "Changes.",
+            Self::Write => "Requests that change something.",
             Self::Provision => "Provisioning of virtual machines.",
-            Self::SignIn => "Signing in.",
-            Self::Public => "What needs no credential.",
+            Self::SignIn => "Sign-in requests.",
+            Self::Public => "Requests that need no credential.",
         }
     }
 }
@@ -82,7 +95,7 @@ impl GovernorClock for RateClock {
 
 type Bucket = RateLimiter<[u8; 16], DashMapStateStore<[u8; 16]>, RateClock, StateInformationMiddleware>;
 
-/// One limit and the buckets under it.
+/// One limit and its buckets.
 #[derive(Debug)]
 struct Limiter {
     /// `"read_credential";q=1200;w=60`
@@ -95,7 +108,7 @@ struct Limiter {
 
 /// What is left in a bucket.
 #[derive(Clone, Debug)]
-pub struct Standing {
+pub struct RateStatus {
     policy: String,
     name: String,
     limit: u32,
@@ -113,15 +126,15 @@ impl Limiter {
         Self { policy: format!("\"{name}\";q={per_minute};w={}", WINDOW.as_secs()), name, per_minute, clock, buckets }
     }
 
-    fn take(&self, key: &[u8; 16]) -> Result<Standing, (Standing, Duration)> {
-        let standing = |remaining: u32| {
+    fn take(&self, key: &[u8; 16]) -> Result<RateStatus, (RateStatus, Duration)> {
+        let status = |remaining: u32| {
             let used = u64::from(self.per_minute.saturating_sub(remaining));
             let reset_seconds = (used * WINDOW.as_secs()).div_ceil(u64::from(self.per_minute.max(1)));
-            Standing { policy: self.policy.clone(), name: self.name.clone(), limit: self.per_minute, remaining, reset_seconds }
+            RateStatus { policy: self.policy.clone(), name: self.name.clone(), limit: self.per_minute, remaining, reset_seconds }
         };
         match self.buckets.check_key(key) {
-            Ok(snapshot) => Ok(standing(snapshot.remaining_burst_capacity())),
-            Err(refused) => Err((standing(0), refused.wait_time_from(self.clock.now()))),
+            Ok(snapshot) => Ok(status(snapshot.remaining_burst_capacity())),
+            Err(refused) => Err((status(0), refused.wait_time_from(self.clock.now()))),
         }
     }
 }
@@ -131,7 +144,7 @@ struct ClassLimits {
     class: RateClass,
     credential: Option<Limiter>,
     tenant: Option<Limiter>,
-    /// For a tenant that evaluates, in place of the one before.
+    /// Used for evaluation tenants instead of `tenant`.
     evaluation: Option<Limiter>,
     address: Option<Limiter>,
 }
@@ -155,7 +168,7 @@ impl RateLimits {
         Self { clock, active }
     }
 
-    /// Puts new limits in force; all buckets start full.
+    /// Applies new limits. All buckets start full.
     pub fn reload(&self, settings: &Settings) {
         self.active.store(std::sync::Arc::new(build(settings, &self.clock)));
     }
@@ -164,14 +177,14 @@ impl RateLimits {
         self.active.load().settings.clone()
     }
 
-    /// Takes one request from every bucket that it falls under. `None` when limits are off.
-    pub fn take(&self, class: RateClass, principal: Option<&Principal>, client: Client) -> Result<Option<Standing>, Problem> {
+    /// Takes one request from every bucket that it falls under. Returns `None` if limits are off.
+    pub fn take(&self, class: RateClass, principal: Option<&Principal>, client: Client) -> Result<Option<RateStatus>, Problem> {
         let active = self.active.load();
         if !active.settings.enabled || client == Client::Local {
             return Ok(None);
         }
         let Some(limits) = active.classes.iter().find(|limits| limits.class == class) else { return Ok(None) };
-        let mut tightest: Option<Standing> = None;
+        let mut tightest: Option<RateStatus> = None;
         let tenant_key = principal.map(|principal| *principal.tenant_id.as_bytes());
         let evaluates = principal.is_some_and(|principal| principal.tenant_kind == TenantKind::Evaluation);
         let checks = [
@@ -182,18 +195,18 @@ impl RateLimits {
         for (limiter, key) in checks {
             let (Some(limiter), Some(key)) = (limiter, key) else { continue };
             match limiter.take(&key) {
-                Ok(standing) => {
-                    if tightest.as_ref().is_none_or(|tightest| standing.remaining < tightest.remaining) {
-                        tightest = Some(standing);
+                Ok(status) => {
+                    if tightest.as_ref().is_none_or(|tightest| status.remaining < tightest.remaining) {
+                        tightest = Some(status);
                     }
                 }
-                Err((standing, wait)) => return Err(refusal(&standing, wait)),
+                Err((status, wait)) => return Err(refusal(&status, wait)),
             }
         }
         Ok(tightest)
     }
 
-    fn forget_idle(&self) {
+    fn remove_idle(&self) {
         let active = self.active.load();
         let limiters = active
             .classes
@@ -207,18 +220,18 @@ impl RateLimits {
     }
 }
 
-fn refusal(standing: &Standing, wait: Duration) -> Problem {
-    metrics::counter!("tenantd_rate_limited_total", "limit" => standing.name.clone()).increment(1);
+fn refusal(status: &RateStatus, wait: Duration) -> Problem {
+    metrics::counter!("tenantd_rate_limited_total", "limit" => status.name.clone()).increment(1);
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    let detail = format!("The limit {} of {} requests a minute is used up.", standing.name, standing.limit);
+    let detail = format!("You have used up the limit {} of {} requests per minute.", status.name, status.limit);
     let mut problem = Problem::new(Code::RateLimited, detail).retry_after(seconds.max(1));
     let mut headers = HeaderMap::new();
-    standing.write(&mut headers);
+    status.write(&mut headers);
     problem.headers.extend(headers.into_iter().filter_map(|(name, value)| Some((name?, value))));
     problem
 }
 
-/// A single client owns a whole IPv6 /64.
+/// One client controls a whole IPv6 /64.
 pub fn address_key(address: IpAddr) -> [u8; 16] {
     let v6 = match address {
         IpAddr::V4(v4) => v4.to_ipv6_mapped(),
@@ -230,7 +243,7 @@ pub fn address_key(address: IpAddr) -> [u8; 16] {
     v6.octets()
 }
 
-impl Standing {
+impl RateStatus {
     pub fn write(&self, headers: &mut HeaderMap) {
         const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
         const CURRENT: HeaderName = HeaderName::from_static("ratelimit");
@@ -249,7 +262,7 @@ impl Standing {
     }
 }
 
-/// So many percent of a limit, and at least one.
+/// The given percentage of a limit, but at least one.
 fn share(per_minute: u32, percent: u32) -> u32 {
     u32::try_from(u64::from(per_minute) * u64::from(percent) / 100).unwrap_or(per_minute).max(1)
 }
@@ -281,7 +294,7 @@ fn build(settings: &Settings, clock: &Clock) -> Active {
     Active { settings: settings.clone(), classes }
 }
 
-/// Forgets buckets that are full again, so that memory follows the clients of the last minute.
+/// Removes buckets that are full again, so that memory depends only on the clients of the last minute.
 #[derive(Debug)]
 pub struct RateLimitSweep(pub std::sync::Arc<RateLimits>);
 
@@ -295,7 +308,7 @@ impl Task for RateLimitSweep {
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        self.0.forget_idle();
+        self.0.remove_idle();
         Ok(Done::All)
     }
 }
@@ -307,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_its_burst_and_then_waits_for_its_turn() {
+    fn an_address_waits_after_its_burst() {
         let clock = Clock::movable(Timestamp::from_millis(1_000_000));
         let mut settings = config::load(None, [], &[]).unwrap().rate_limits;
         settings.sign_in_per_address = 6;
@@ -315,8 +328,8 @@ mod tests {
         let client = Client::Address("192.0.2.1".parse().unwrap());
         let other = Client::Address("192.0.2.2".parse().unwrap());
         for left in (0..6).rev() {
-            let standing = limits.take(RateClass::SignIn, None, client).unwrap().unwrap();
-            assert_eq!(standing.remaining, left);
+            let status = limits.take(RateClass::SignIn, None, client).unwrap().unwrap();
+            assert_eq!(status.remaining, left);
         }
         let refused = limits.take(RateClass::SignIn, None, client).unwrap_err();
         assert_eq!(refused.extra["retry_after_seconds"], 10);
@@ -327,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn one_ipv6_network_is_one_client_and_mapped_ipv4_is_ipv4() {
+    fn one_ipv6_network_is_one_client() {
         let key = |text: &str| address_key(text.parse().unwrap());
         assert_eq!(key("2001:db8::1"), key("2001:db8::ffff:1"));
         assert_ne!(key("2001:db8::1"), key("2001:db8:0:1::1"));

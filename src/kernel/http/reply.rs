@@ -1,7 +1,7 @@
-//! Answers in a handler's signature: their schema comes from poem-openapi and their bytes from serde.
+//! Answers in a handler's signature. Their schema comes from poem-openapi, and their bytes come from serde.
 //!
-//! poem-openapi's own `Json` builds a `serde_json::Value` tree first, which costs more than the rest of a list request. Here the
-//! record is written to bytes once; an idempotent creation stores those same bytes.
+//! The `Json` of poem-openapi first builds a tree of `serde_json::Value`, which costs more than the rest of a list request. Here
+//! the record is written to bytes once. An idempotent creation stores those same bytes.
 
 use std::marker::PhantomData;
 
@@ -23,24 +23,24 @@ pub struct Rendered {
     pub status: StatusCode,
     pub headers: Vec<(HeaderName, HeaderValue)>,
     pub body: Bytes,
-    /// Whether the body holds a secret that is shown this once.
+    /// Whether the body holds a secret that is shown only once.
     pub secret: bool,
 }
 
 impl Rendered {
     pub fn json(status: StatusCode, value: &impl Serialize) -> Self {
-        // A record fits; a list grows a few times, not a dozen.
+        // One record fits; a list grows the buffer only a few times.
         let mut body = Vec::with_capacity(1 << 10);
         match serde_json::to_writer(&mut body, value) {
             Ok(()) => Self { status, headers: Vec::new(), body: body.into(), secret: false },
             Err(error) => {
-                tracing::error!(%error, "an answer could not be written as JSON");
+                tracing::error!(%error, "failed to write an answer as JSON");
                 Self { status: StatusCode::INTERNAL_SERVER_ERROR, headers: Vec::new(), body: Bytes::new(), secret: false }
             }
         }
     }
 
-    /// A page of a list, with the way to the next.
+    /// A page of a list, with a link to the next page.
     pub fn page(list: &impl Serialize, page: &Page) -> Self {
         let rendered = Self::json(StatusCode::OK, list);
         page.link.iter().fold(rendered, |rendered, link| rendered.header(header::LINK, link))
@@ -94,15 +94,16 @@ pub(super) fn response(
     }
 }
 
-/// A problem that the operation meets beyond those that its shape tells of.
+/// Declares a problem that does not follow from the shape of the operation.
 pub fn declared(status: u16) -> MetaResponse {
     response(status, "", None, &[])
 }
 
-const ETAG_HEADER: (&str, &str) = ("ETag", "The record's version, for `If-Match`.");
-pub(super) const LINK_HEADER: (&str, &str) = ("Link", "The next page, as `<…>; rel=\"next\"`.");
+const ETAG_HEADER: (&str, &str) = ("ETag", "The version of the record. Send it in `If-Match` when you change the record.");
+pub(super) const LINK_HEADER: (&str, &str) =
+    ("Link", "The address of the next page, as `<…>; rel=\"next\"`. Absent on the last page.");
 
-/// Declares an answer of one record: how it is made comes in an `impl` of its own.
+/// Declares an answer with one record. Its constructors are in a separate `impl`.
 macro_rules! answer {
     ($(#[$doc:meta])* $name:ident, [$($response:expr),*]) => {
         $(#[$doc])*
@@ -140,7 +141,7 @@ answer!(
 );
 
 impl<T> Answer<T> {
-    /// The bytes come from `stored`, which has the shape that `T` declares.
+    /// Writes `stored`, which has the shape that `T` declares.
     pub fn stored(stored: &impl Serialize) -> Self {
         Self(Rendered::json(StatusCode::OK, stored), PhantomData)
     }
@@ -158,7 +159,7 @@ impl<T: Serialize> Answer<T> {
 }
 
 answer!(
-    /// 200 with a record, or 304 when the caller has this version already.
+    /// 200 with a record, or 304 if the caller already has this version.
     Found,
     [response(200, "", Some(T::schema_ref()), &[ETAG_HEADER]), response(304, "", None, &[ETAG_HEADER])]
 );
@@ -181,7 +182,7 @@ answer!(
 );
 
 impl<T> Changed<T> {
-    /// The bytes come from `value`, which has one of the shapes that `T` declares; several records have no version.
+    /// Writes `value`, which has one of the shapes that `T` declares. Several records have no version.
     pub fn shaped(value: &impl Serialize, version: Option<u64>) -> Self {
         let rendered = Rendered::json(StatusCode::OK, value);
         let version = version.map(etag);
@@ -190,7 +191,7 @@ impl<T> Changed<T> {
 }
 
 impl<T: Serialize> Changed<T> {
-    /// For what was done and has no version.
+    /// A result without a version.
     pub fn unversioned(value: &T) -> Self {
         Self(Rendered::json(StatusCode::OK, value), PhantomData)
     }
@@ -207,13 +208,13 @@ impl<T: Serialize> Changed<T> {
 }
 
 answer!(
-    /// 201 with the new record and where it is.
+    /// 201 with the new record and its path.
     Created,
     [response(201, "", Some(T::schema_ref()), &[("Location", "The path of the new record."), ETAG_HEADER])]
 );
 
 impl<T> Created<T> {
-    /// The bytes come from `value`, which has the shape that `T` declares.
+    /// Writes `value`, which has the shape that `T` declares.
     pub fn shaped(value: &impl Serialize, version: u64, location: &str) -> Self {
         let rendered = Rendered::json(StatusCode::CREATED, value);
         Self(rendered.header(header::LOCATION, location).header(header::ETAG, &etag(version)), PhantomData)
@@ -233,16 +234,16 @@ impl<T: Serialize> Created<T> {
 }
 
 answer!(
-    /// 201 with what was created; 200 with what was there already, or would be.
+    /// 201 with the new record; 200 with an existing record, or with the result of a dry run.
     Settled,
     [
         response(201, "", Some(T::schema_ref()), &[("Location", "The path of the new record."), ETAG_HEADER]),
-        response(200, "Nothing was created: it was there already, or it was a dry run.", Some(T::schema_ref()), &[ETAG_HEADER])
+        response(200, "Nothing was created: the record already exists, or the request was a dry run.", Some(T::schema_ref()), &[ETAG_HEADER])
     ]
 );
 
 impl<T> Settled<T> {
-    /// The bytes come from `value`, which has one of the shapes that `T` declares.
+    /// Writes `value`, which has one of the shapes that `T` declares.
     pub fn created(value: &impl Serialize, place: Option<(u64, &str)>) -> Self {
         let mut rendered = Rendered::json(StatusCode::CREATED, value);
         if let Some((version, location)) = place {
@@ -265,9 +266,9 @@ impl<T: 'static> Replayable for Settled<T> {
 }
 
 answer!(
-    /// 202 with what goes on in the background, and where its progress can be read.
+    /// 202 with a background operation and the path of its progress.
     Accepted,
-    [response(202, "", Some(T::schema_ref()), &[("Location", "The path of its progress.")])]
+    [response(202, "", Some(T::schema_ref()), &[("Location", "The path where you can follow the progress.")])]
 );
 
 impl<T: Serialize> Accepted<T> {
@@ -277,7 +278,7 @@ impl<T: Serialize> Accepted<T> {
 }
 
 answer!(
-    /// 200 with a record or a page of records, whichever was asked for; 304 when the caller has this version of the record already.
+    /// 200 with the record or the page of records that was requested; 304 if the caller already has this version of the record.
     Viewed,
     [response(200, "", Some(T::schema_ref()), &[ETAG_HEADER, LINK_HEADER]), response(304, "", None, &[ETAG_HEADER])]
 );
@@ -301,12 +302,12 @@ impl<T> Viewed<T> {
 }
 
 answer!(
-    /// 202 with what goes on in the background, 201 with what was created, 200 with what is there already or would be.
+    /// 202 with a background operation, 201 with a new record, 200 with an existing record or the result of a dry run.
     Triggered,
     [
-        response(202, "It goes on in the background.", Some(T::schema_ref()), &[("Location", "The path of its progress.")]),
+        response(202, "The operation continues in the background.", Some(T::schema_ref()), &[("Location", "The path where you can follow the progress.")]),
         response(201, "", Some(T::schema_ref()), &[("Location", "The path of the new record."), ETAG_HEADER]),
-        response(200, "Nothing was started or created: it is there already, or it was a trial.", Some(T::schema_ref()), &[])
+        response(200, "Nothing was started or created: the record already exists, or the request was a dry run.", Some(T::schema_ref()), &[])
     ]
 );
 
@@ -321,7 +322,7 @@ impl<T> Triggered<T> {
         Self(rendered.header(header::LOCATION, location).header(header::ETAG, &etag(version)), PhantomData)
     }
 
-    pub fn told(value: &impl Serialize) -> Self {
+    pub fn ok(value: &impl Serialize) -> Self {
         Self(Rendered::json(StatusCode::OK, value), PhantomData)
     }
 }
@@ -333,7 +334,7 @@ impl<T: 'static> Replayable for Triggered<T> {
 }
 
 answer!(
-    /// 200 with a page that says more than its records: `T` declares all of it.
+    /// 200 with a page that has more members than its records. `T` declares all of them.
     Paged,
     [response(200, "", Some(T::schema_ref()), &[LINK_HEADER])]
 );
@@ -345,16 +346,16 @@ impl<T: Serialize> Paged<T> {
 }
 
 answer!(
-    /// 202 with what goes on in the background, 200 with what there is or would be.
-    Begun,
+    /// 202 with a background operation, 200 with a page or the result of a dry run.
+    AcceptedOrOk,
     [
-        response(202, "It goes on in the background.", Some(T::schema_ref()), &[("Location", "The path of its progress.")]),
-        response(200, "What there is; of a dry run, what would be.", Some(T::schema_ref()), &[LINK_HEADER])
+        response(202, "The operation continues in the background.", Some(T::schema_ref()), &[("Location", "The path where you can follow the progress.")]),
+        response(200, "The current records, or the result of a dry run.", Some(T::schema_ref()), &[LINK_HEADER])
     ]
 );
 
 /// The values have the shape that `T` declares.
-impl<T: Serialize> Begun<T> {
+impl<T: Serialize> AcceptedOrOk<T> {
     pub fn accepted(value: &T, location: &str) -> Self {
         Self(Rendered::json(StatusCode::ACCEPTED, value).header(header::LOCATION, location), PhantomData)
     }
@@ -363,12 +364,12 @@ impl<T: Serialize> Begun<T> {
         Self(Rendered::page(value, page), PhantomData)
     }
 
-    pub fn told(value: &T) -> Self {
+    pub fn ok(value: &T) -> Self {
         Self(Rendered::json(StatusCode::OK, value), PhantomData)
     }
 }
 
-impl<T: 'static> Replayable for Begun<T> {
+impl<T: 'static> Replayable for AcceptedOrOk<T> {
     fn rendered(&self) -> &Rendered {
         &self.0
     }
@@ -420,7 +421,7 @@ impl<T: Type> ApiResponse for Listed<T> {
     }
 }
 
-/// 204.
+/// 204 without a body.
 #[derive(Clone, Debug)]
 pub struct Empty(pub Rendered);
 

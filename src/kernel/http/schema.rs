@@ -1,5 +1,5 @@
-//! Checks input against the published document itself: all problems at once, each with its place, what is allowed, and what was
-//! probably meant. So the document cannot promise anything that the server does not hold to.
+//! Checks input against the published document. Reports all errors at once, each with its place, the allowed values, and the
+//! closest one. So the document cannot promise anything that the server does not enforce.
 
 mod findings;
 mod items;
@@ -18,22 +18,22 @@ use remainder::Required;
 #[derive(Debug)]
 pub struct BodySchema {
     validator: Validator,
-    /// Members of the outermost object, for suggestions.
+    /// The members of the outermost object, for suggestions.
     properties: Vec<String>,
-    /// Of a body of several records that can be checked one by one.
+    /// Present for a body of several records that can be checked one by one.
     items: Option<Items>,
-    /// For each form that the body can have.
+    /// The required members of each form that the body can have.
     required: Vec<Required>,
-    /// Whether the handler gets what is left of a body that does not match: see [`super::input::Judged`].
-    pub is_judged: bool,
+    /// Whether the handler gets the rest of a body that does not match: see [`super::input::Lenient`].
+    pub is_lenient: bool,
 }
 
-/// Checks the query of one operation, and turns its texts into JSON of the declared types.
+/// Checks the query of one operation, and converts its texts to JSON of the declared types.
 #[derive(Debug)]
 pub struct QuerySchema {
     validator: Validator,
     parameters: Vec<Parameter>,
-    /// Whether parameters that are not declared are left alone.
+    /// Whether undeclared parameters are ignored.
     open: bool,
 }
 
@@ -49,13 +49,14 @@ enum Shape {
     Integer,
     Number,
     Boolean,
-    /// Texts, separated by commas or given by repeating the parameter.
+    /// Texts that are separated by commas or given by repeating the parameter.
     List,
-    /// Texts by a name that the caller chooses: `tag.KEY=…`, or `tag[KEY]=…` as OpenAPI writes it. `tag=KEY` is a key with an empty text.
+    /// Texts under names that the caller chooses: `tag.KEY=…`, or `tag[KEY]=…` as OpenAPI writes it. `tag=KEY` is a key with an
+    /// empty text.
     Map,
 }
 
-/// A validator keeps a copy of all that it is given, so it gets only what the schema leads to.
+/// Compiles a schema. A validator copies everything that it is given, so it gets only the schemas that this one refers to.
 fn compile(mut schema: Value, components: &Value) -> Result<Validator, String> {
     let mut schemas = Map::new();
     collect_references(&schema, components, &mut schemas);
@@ -69,7 +70,7 @@ fn compile(mut schema: Value, components: &Value) -> Result<Validator, String> {
         .map_err(|error| error.to_string())
 }
 
-/// Adds the schemas that `schema` refers to, and those that they refer to.
+/// Adds the schemas that `schema` refers to, directly or indirectly.
 fn collect_references(schema: &Value, components: &Value, schemas: &mut Map<String, Value>) {
     match schema {
         Value::Object(members) => {
@@ -100,11 +101,11 @@ impl BodySchema {
         let properties = alternatives.iter().filter_map(|form| resolve(form, components).get("properties")?.as_object());
         let properties = properties.flat_map(|properties| properties.keys().cloned()).collect();
         let items = alternatives.iter().find_map(|form| Items::of(resolve(form, components), components)).transpose()?;
-        Ok(Self { validator: compile(schema.clone(), components)?, properties, items, required, is_judged: false })
+        Ok(Self { validator: compile(schema.clone(), components)?, properties, items, required, is_lenient: false })
     }
 
-    pub fn judged(self, is_judged: bool) -> Self {
-        Self { is_judged, ..self }
+    pub fn lenient(self, is_lenient: bool) -> Self {
+        Self { is_lenient, ..self }
     }
 
     pub fn check(&self, body: &Value) -> Result<(), Findings> {
@@ -114,7 +115,7 @@ impl BodySchema {
         Err(collect(&self.validator, body, &self.properties, Place::Pointer))
     }
 
-    /// Checks a request. Where the caller wants an answer for each record, it refuses single records within `body`.
+    /// Checks a request. If the caller wants one result per record, it refuses single records within `body`.
     pub fn admit(&self, body: &mut Value) -> Result<(), Findings> {
         let Err(found) = self.check(body) else { return Ok(()) };
         let Some((items, refused)) = self.items.as_ref().and_then(|items| Some((items, items.refuse(body)?))) else {
@@ -131,7 +132,7 @@ impl BodySchema {
 }
 
 impl QuerySchema {
-    /// `parameters` as the document lists them.
+    /// `parameters` are those that the document lists.
     pub fn new(parameters: &[Value], components: &Value, open: bool) -> Result<Self, String> {
         let mut properties = Map::new();
         let mut required = Vec::new();
@@ -149,7 +150,7 @@ impl QuerySchema {
         Ok(Self { validator: compile(schema, components)?, parameters: known, open })
     }
 
-    /// The query as a JSON object of the declared types; or all that is wrong with it.
+    /// Converts the query to a JSON object of the declared types, or returns all its errors.
     pub fn check(&self, pairs: &[(String, String)]) -> Result<Value, Findings> {
         let mut query = Map::new();
         let mut errors = Vec::new();
@@ -202,14 +203,14 @@ impl QuerySchema {
 
     /// The parameter and the key that `tag.KEY` or `tag[KEY]` names.
     fn entry_of_map<'a>(&self, name: &'a str) -> Option<(&'a str, &'a str)> {
-        // A key may hold dots and brackets itself, so both readings are tried.
+        // A key may itself contain dots and brackets, so both readings are tried.
         let readings = [name.strip_suffix(']').and_then(|rest| rest.split_once('[')), name.split_once('.')];
         let is_map = |parameter: &str| self.parameters.iter().any(|known| known.name == parameter && known.shape == Shape::Map);
         readings.into_iter().flatten().find(|(parameter, key)| is_map(parameter) && !key.is_empty())
     }
 }
 
-/// Whether the entry is the first of its key.
+/// Adds an entry. Returns whether it is the first of its key.
 fn add_entry(query: &mut Map<String, Value>, parameter: &str, key: &str, text: &str) -> bool {
     let entries = query.entry(parameter).or_insert_with(|| json!({}));
     entries.as_object_mut().is_some_and(|entries| entries.insert(key.to_owned(), Value::String(text.to_owned())).is_none())
@@ -226,7 +227,7 @@ fn shape_of(schema: &Value) -> Shape {
     }
 }
 
-/// A text that is not of the shape stays a text: the schema then says what was expected.
+/// Converts a text to the shape. A text that does not fit stays a text, and the schema then reports what was expected.
 fn to_json(text: &str, shape: Shape) -> Value {
     let text_value = || Value::String(text.to_owned());
     let plain_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-' || byte == b'.');
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn all_problems_of_a_body_are_told_at_once() {
+    fn all_errors_of_a_body_are_reported_at_once() {
         let given = json!({"nam": "x", "scopes": ["a:reed"], "expires_days": 366});
         let errors = body().check(&given).unwrap_err();
         let found = codes(Err(errors.clone()));
@@ -296,13 +297,13 @@ mod tests {
         strange.as_object_mut().unwrap().extend((0..80_000).map(|number| (format!("f{number}"), json!(1))));
         let few = key("scopes", (0..10).map(|_| json!(1)).collect());
         let many = key("scopes", (0..500_000).map(|_| json!(1)).collect());
-        // What is wrong stands behind more than is searched.
+        // The error is behind the part that is searched.
         let hidden = key("scopes", (0..20_000).map(|number| if number < 19_999 { json!("a:read") } else { json!(1) }).collect());
         for (input, complete) in [(few, true), (strange, false), (many, false), (hidden, false)] {
             let found = body().check(&input).unwrap_err();
             assert!((1..=MAX_ERRORS).contains(&found.errors.len()), "{}", found.errors.len());
             assert_eq!(found.complete, complete, "{:?}", found.errors.first());
-            assert!(found.errors.iter().all(|error| error.code != "required"), "what was left out is not missing");
+            assert!(found.errors.iter().all(|error| error.code != "required"), "members that were cut off do not count as missing");
         }
         let schema = QuerySchema::new(&[], &json!({}), false).unwrap();
         let pairs: Vec<(String, String)> = (0..5_000).map(|number| (format!("p{number}"), String::new())).collect();
@@ -311,14 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_not_a_text_and_a_fraction_is_no_whole_number() {
+    fn wrong_types_are_refused() {
         let given = json!({"name": 5, "scopes": ["a:read"], "expires_days": 1.5});
         assert_eq!(codes(body().check(&given)).len(), 2);
         assert!(body().check(&json!({"name": "x", "scopes": ["a:read"]})).is_ok());
     }
 
     #[test]
-    fn a_query_is_typed_and_unknown_or_repeated_parameters_are_told() {
+    fn a_query_is_converted_to_its_declared_types() {
         let parameters = [
             json!({"name": "limit", "schema": {"type": "integer", "minimum": 1, "maximum": 200}}),
             json!({"name": "status", "schema": {"type": "array", "items": {"type": "string", "enum": ["a", "b"]}}}),

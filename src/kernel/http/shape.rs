@@ -1,5 +1,5 @@
-//! The bounds of the published document, for records that do not come in as a request: what a tenant brings along from another
-//! installation is held to the same lengths, counts and forms as what is sent to the API.
+//! Applies the bounds of the published document to records that do not arrive as a request. Data that a tenant imports from another
+//! installation must have the same lengths, counts and forms as data that is sent to the API.
 
 use poem_openapi::types::Type;
 use serde_json::{Map, Value, json};
@@ -11,18 +11,18 @@ use super::{
     schema::BodySchema,
 };
 
-/// What a record must look like, as far as a type of the API says it.
+/// The constraints of a record, as far as a type of the API declares them.
 #[derive(Debug)]
 pub struct Shape(BodySchema);
 
 impl Shape {
-    /// The whole type.
+    /// All fields of the type.
     pub fn of<T: Type>() -> Result<Self, String> {
         let schema = openapi::input_schema::<T>();
         Self::compile(&schema, schema.get("components"))
     }
 
-    /// These fields of the type; what else a record has is left alone.
+    /// Only these fields of the type. Other members of a record are ignored.
     pub fn fields<T: Type>(fields: &[&str]) -> Result<Self, String> {
         let schema = openapi::input_schema::<T>();
         let name = T::name();
@@ -38,28 +38,28 @@ impl Shape {
 
     fn compile(schema: &Value, components: Option<&Value>) -> Result<Self, String> {
         let (mut schema, mut components) = (schema.clone(), components.cloned().unwrap_or_default());
-        // Some ways in are stricter than others about characters that do no harm in a record.
+        // Some import paths are stricter than others about characters that do no harm in a record.
         without_pattern(&mut schema);
         without_pattern(&mut components);
         BodySchema::new(&schema, &components).map(Self)
     }
 
-    /// The first thing that is wrong with the record, in words.
+    /// The first error of the record, in words.
     pub fn check(&self, record: &Value) -> Result<(), String> {
         let mut given = record.clone();
-        // A stored record has nothing or an empty list where a request leaves a field out.
+        // Where a request omits a field, a stored record has nothing or an empty list.
         if let Value::Object(fields) = &mut given {
             fields.retain(|_, field| !field.as_array().is_some_and(Vec::is_empty));
         }
         drop_nulls(&mut given);
         self.0.check(&given).map_err(|found| {
-            let told = found.errors.first().map(|error| {
+            let message = found.errors.first().map(|error| {
                 let place = match &error.place {
                     Place::Pointer(text) | Place::Parameter(text) | Place::Header(text) => text.as_str(),
                 };
                 format!("{}: {}", place.trim_start_matches('/'), error.message)
             });
-            told.unwrap_or_else(|| "it does not have the form of its type".to_owned())
+            message.unwrap_or_else(|| "the record does not match its type".to_owned())
         })
     }
 }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_held_to_the_bounds_of_the_fields_that_are_named() {
+    fn a_record_must_keep_to_the_bounds_of_the_named_fields() {
         let shape = Shape::fields::<Thing>(&["name", "tags"]).unwrap();
         assert_eq!(shape.check(&json!({"name": "abc", "tags": null, "more": 1})), Ok(()));
         assert_eq!(shape.check(&json!({"name": "abc", "tags": []})), Ok(()));

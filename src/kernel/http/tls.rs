@@ -1,5 +1,5 @@
-//! TLS: rustls with TLS 1.2 and 1.3 and its AEAD suites, HTTP/2 by ALPN. The certificate can be exchanged while connections are open,
-//! and a first start without one makes its own.
+//! TLS: rustls with TLS 1.2 and 1.3 and its AEAD suites, and HTTP/2 by ALPN. The certificate can be replaced while connections are
+//! open. A first start without a certificate creates one.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,7 +21,7 @@ use tenantd_store::{
     write_private_file,
 };
 
-/// Where certificate and key are.
+/// The files of the certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateFiles {
     pub certificate: PathBuf,
@@ -29,13 +29,13 @@ pub struct CertificateFiles {
 }
 
 impl CertificateFiles {
-    /// The files of the certificate that tenantd makes for itself.
+    /// The files of the self-signed certificate that tenantd creates.
     pub fn self_signed(data_directory: &Path) -> Self {
         let directory = data_directory.join("tls");
         Self { certificate: directory.join("certificate.pem"), private_key: directory.join("private-key.pem") }
     }
 
-    /// Makes a certificate for `names` unless the files are there. It is valid for ten years: clients must pin it anyway.
+    /// Creates a certificate for `names` unless the files exist. It is valid for ten years, because clients must pin it anyway.
     pub fn create_self_signed(&self, names: Vec<String>) -> Result<(), String> {
         if self.certificate.exists() && self.private_key.exists() {
             return Ok(());
@@ -57,14 +57,14 @@ impl CertificateFiles {
             .and_then(Iterator::collect::<Result<Vec<_>, _>>)
             .map_err(|error| format!("{shown}: {error}"))?;
         if chain.is_empty() {
-            return Err(format!("{shown}: no certificate in this file"));
+            return Err(format!("{shown}: the file contains no certificate"));
         }
         let key =
             PrivateKeyDer::from_pem_file(&self.private_key).map_err(|error| format!("{}: {error}", self.private_key.display()))?;
         CertifiedKey::from_der(chain, key, provider).map_err(|error| format!("{shown}: {error}"))
     }
 
-    /// Changes when either file does.
+    /// A value that changes when either file changes.
     fn stamp(&self) -> Option<(SystemTime, SystemTime)> {
         let modified = |path: &Path| std::fs::metadata(path).and_then(|data| data.modified()).ok();
         Some((modified(&self.certificate)?, modified(&self.private_key)?))
@@ -88,7 +88,7 @@ impl Certificate {
         Ok(Arc::new(Self { files, provider, current, stamp: ArcSwap::from_pointee(stamp) }))
     }
 
-    /// Takes up new files. A pair that cannot be used is refused, and the old one stays.
+    /// Loads new files. If the pair is not usable, the old one stays in use.
     pub fn reload(&self) -> Result<(), String> {
         let stamp = self.files.stamp();
         let loaded = self.files.load(&self.provider)?;
@@ -102,7 +102,7 @@ impl Certificate {
         now.is_some() && now != **self.stamp.load()
     }
 
-    /// The server's TLS settings. With `client_ca` every client must present a certificate.
+    /// The TLS configuration of the server. With `client_ca` every client must present a certificate.
     pub fn server_config(self: &Arc<Self>, client_ca: Option<&Path>) -> Result<ServerConfig, String> {
         let builder = ServerConfig::builder_with_provider(self.provider.clone())
             .with_safe_default_protocol_versions()
@@ -136,7 +136,7 @@ impl ResolvesServerCert for Resolver {
     }
 }
 
-/// Takes up a certificate that was renewed on the disk.
+/// Loads a certificate that was renewed on disk.
 #[derive(Debug)]
 pub struct CertificateWatch {
     pub certificate: Arc<Certificate>,
@@ -155,7 +155,7 @@ impl Task for CertificateWatch {
     async fn activate(&self) -> Result<Done, TaskError> {
         if self.certificate.has_changed() {
             self.certificate.reload().map_err(TaskError)?;
-            tracing::info!("took up the new certificate");
+            tracing::info!("loaded the new certificate");
         }
         Ok(Done::All)
     }

@@ -1,4 +1,4 @@
-//! What is counted and logged of a request when it is over.
+//! Counts and logs a request when it ends.
 
 use std::{
     sync::{Arc, LazyLock},
@@ -17,33 +17,33 @@ use tenantd_base::{
 use super::{
     context::Client,
     operations::{Measures, Operation},
-    rate::Standing,
+    rate::RateStatus,
 };
 
-/// What is told of a request when it is over.
+/// What the edge learns about a request, for logs and metrics.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct RequestSummary {
     pub(super) operation: Option<Arc<Operation>>,
     pub(super) principal: Option<Arc<Principal>>,
-    pub(super) standing: Option<Standing>,
+    pub(super) rate_limit: Option<RateStatus>,
 }
 
-/// A request until it is over, which is when this is dropped: with a streamed answer that is later than with others.
+/// A request until it ends, which is when this is dropped. A streamed answer ends later than others.
 pub(super) struct Visit {
     pub(super) request_id: RequestId,
     pub(super) client: Client,
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) started: Instant,
-    pub(super) told: Told,
+    pub(super) summary: RequestSummary,
     pub(super) status: StatusCode,
     pub(super) access_log: AccessLog,
-    /// Count what is no operation.
+    /// Counts requests that belong to no operation.
     pub(super) others: Arc<Measures>,
     pub(super) usage: Arc<Usage>,
 }
 
-/// Counts a request for the kind of its tenant, so that trials are told from customers.
+/// Counts a request for the kind of its tenant, so that evaluations can be distinguished from customers.
 fn count_kind(kind: TenantKind) {
     static COUNTERS: LazyLock<[(TenantKind, metrics::Counter); 3]> = LazyLock::new(|| {
         [TenantKind::Standard, TenantKind::Evaluation, TenantKind::Platform]
@@ -54,7 +54,7 @@ fn count_kind(kind: TenantKind) {
     }
 }
 
-/// Who asked, by an id that is no secret; empty for whoever has shown nothing.
+/// Identifies the caller by an id that is not secret; empty without a credential.
 fn caller(principal: Option<&Principal>) -> String {
     match principal.map(|principal| &principal.identity) {
         Some(Identity::User { id, .. }) => id.to_string(),
@@ -65,10 +65,10 @@ fn caller(principal: Option<&Principal>) -> String {
 }
 
 impl Visit {
-    /// Counts the request for its tenant. Pages and probes are nobody's.
+    /// Counts the request for its tenant. Pages and probes belong to no tenant.
     fn count_usage(&self, took: Duration) {
-        let Some(operation) = &self.told.operation else { return };
-        let principal = self.told.principal.as_deref();
+        let Some(operation) = &self.summary.operation else { return };
+        let principal = self.summary.principal.as_deref();
         let caller = match principal.map(|principal| &principal.identity) {
             Some(Identity::User { id, .. }) => Caller::User(*id),
             Some(Identity::ApiKey { id, .. }) => Caller::ApiKey(*id),
@@ -84,10 +84,10 @@ impl Visit {
 }
 
 impl Drop for Visit {
-    /// Counts the request, and logs it where that is wanted.
+    /// Counts the request, and logs it if the access log includes it.
     fn drop(&mut self) {
         let (took, status) = (self.started.elapsed(), self.status);
-        let (operation, measures) = match &self.told.operation {
+        let (operation, measures) = match &self.summary.operation {
             Some(operation) => (&*operation.id, &operation.measures),
             None => ("none", &*self.others),
         };
@@ -103,7 +103,7 @@ impl Drop for Visit {
         };
         if logged {
             let Self { request_id, client, method, .. } = self;
-            let principal = self.told.principal.as_deref();
+            let principal = self.summary.principal.as_deref();
             let tenant = principal.map(|principal| principal.tenant_id.to_string()).unwrap_or_default();
             let caller = caller(principal);
             let millis = took.as_micros() as f64 / 1000.0;

@@ -1,5 +1,5 @@
-//! How the kernel's own types look in the published document and are read from JSON: ids, times, and fields that can be
-//! cleared. Values that a schema cannot express are refused here.
+//! How the types of the kernel appear in the published document and are parsed from JSON: ids, times, and fields that can be
+//! cleared. Values that a schema cannot exclude are refused here.
 
 use poem_openapi::{
     registry::{MetaSchema, MetaSchemaRef},
@@ -14,7 +14,7 @@ pub use tenantd_base::{
     word_type,
 };
 
-/// A body in one of two forms: one record, or several at once. The two are told apart by a member that only the second has.
+/// A body in one of two forms: one record, or several at once. A member that only the second form has distinguishes them.
 #[derive(Clone, Debug)]
 pub enum OneOrMany<O, M> {
     One(O),
@@ -27,14 +27,15 @@ pub trait Many {
     const MEMBER: &'static str;
 }
 
-/// The member that stands in the body for an item that the edge has refused. No client can send it: no schema has it.
+/// The member that replaces an item that the edge has refused. No client can send it, because no schema has it.
 pub(crate) const REFUSED: &str = "$refused";
 
-/// One of several records in a body whose member `atomic` is false. The edge checks each by itself and lets the request pass.
+/// One of several records in a body whose member `atomic` is false. The edge checks each record separately and lets the request
+/// pass.
 #[derive(Clone, Debug)]
 pub enum Item<T> {
     Valid(T),
-    /// What a request for this record alone would have been refused with: `code`, `detail` and `errors`.
+    /// The problem of this record: `code`, `detail` and `errors`, as a request for this record alone would return it.
     Refused(Value),
 }
 
@@ -68,13 +69,13 @@ impl<T: ParseFromJSON> ParseFromJSON for Item<T> {
     }
 }
 
-/// Why one of several records failed, as [`crate::problem::Problem::of_item`] says it.
+/// Why one of several records failed, as returned by [`crate::problem::Problem::of_item`].
 #[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct ItemProblem(pub Value);
 
 document_type!([] ItemProblem, "ItemProblem", MetaSchemaRef::Reference("ItemProblem".to_owned()), |registry| {
-    // The document's own schemas take the place of this one (`openapi/responses.rs`).
+    // The document's own schema replaces this one (`openapi/responses.rs`).
     registry.create_schema::<Self, _>("ItemProblem".to_owned(), |_| MetaSchema::new("object"));
 });
 

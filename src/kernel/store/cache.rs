@@ -1,5 +1,5 @@
-//! A bounded cache of what was read from the store. An entry counts only while none of the tables that it was made from has
-//! changed since, so a reader never sees what a committed write has made untrue.
+//! A bounded cache of values read from the store. An entry is valid only while none of the tables it was read from has changed,
+//! so a reader never sees a value that a later commit made stale.
 
 use std::{hash::Hash, sync::Arc};
 
@@ -7,7 +7,7 @@ use tenantd_base::cache::Cache;
 
 use super::{Store, catalog::TableName};
 
-/// Entries, each with the versions of `TABLES` tables at the time it was made.
+/// Cached entries, each with the versions of its `TABLES` tables when it was made.
 pub struct VersionedCache<K, V, const TABLES: usize> {
     tables: [TableName; TABLES],
     entries: Cache<K, Entry<V, TABLES>>,
@@ -39,13 +39,13 @@ where
         Self { tables, entries: Cache::new(capacity) }
     }
 
-    /// Holds as many entries as weigh `capacity` together.
+    /// A cache whose entries weigh at most `capacity` in total.
     pub fn weighed(tables: [TableName; TABLES], capacity: u64, weigh: fn(&K, &V) -> u32) -> Self {
         let weigher = move |key: &K, entry: &Entry<V, TABLES>| weigh(key, &entry.value);
         Self { tables, entries: Cache::weighed(capacity, weigher) }
     }
 
-    /// The entry, made anew by `load` when it is missing or out of date.
+    /// Returns the entry. Calls `load` if it is missing or stale.
     pub fn get<E>(&self, store: &Store, key: K, load: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E> {
         match self.look_up(store, &key) {
             Ok(value) => Ok(value),
@@ -53,8 +53,8 @@ where
         }
     }
 
-    /// The entry, or the versions with which to [`Self::keep`] a new one. What commits before that is kept makes the entry out of date,
-    /// not wrong.
+    /// Returns the entry, or the table versions to pass to [`Self::keep`] with a new one. A commit between the two calls makes
+    /// the new entry stale, not wrong.
     pub fn look_up(&self, store: &Store, key: &K) -> Result<Arc<V>, Versions<TABLES>> {
         let versions = self.tables.map(|table| store.version(table));
         match self.entries.get(key) {
@@ -70,6 +70,6 @@ where
     }
 }
 
-/// The versions of the tables before an entry was read from them.
+/// The versions of the tables, read before the entry was read from them.
 #[derive(Clone, Copy, Debug)]
 pub struct Versions<const TABLES: usize>([u64; TABLES]);

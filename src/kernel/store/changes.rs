@@ -1,7 +1,7 @@
-//! What a batch of writes is about to change, in memory: what the engine commits, and what reads within the batch see on top of
+//! The pending changes of a batch of writes, in memory. The engine commits them, and reads within the batch see them on top of
 //! the snapshot below.
 //!
-//! **Invariant:** the changes of one member of the batch can be taken back without touching those of the others.
+//! **Invariant:** the changes of one member of the batch can be rolled back without touching those of the others.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -19,12 +19,12 @@ type Change = Option<Vec<u8>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableChanges {
-    /// Everything that was in the table goes first.
+    /// Everything in the table is dropped before the entries apply.
     pub dropped: bool,
     pub entries: BTreeMap<Vec<u8>, Change>,
 }
 
-/// How to take a change back: what stood in its place before.
+/// How to undo a change: the value before it.
 #[derive(Debug)]
 enum Undo {
     Entry { table: RawTable, key: Vec<u8>, before: Option<Change> },
@@ -42,7 +42,7 @@ impl Changes {
         self.tables.values().all(|table| !table.dropped && table.entries.is_empty())
     }
 
-    /// The changed tables in the order of their codes, then of their segments.
+    /// The changed tables, ordered by code and then by segment.
     pub fn tables(&self) -> impl Iterator<Item = (RawTable, &TableChanges)> {
         self.tables.iter().map(|(table, changes)| (*table, changes))
     }
@@ -51,7 +51,7 @@ impl Changes {
         self.tables.into_iter()
     }
 
-    /// The value that the changes put under a key.
+    /// The new value of a key, if the changes put one.
     pub(super) fn put_under(&self, table: RawTable, key: &[u8]) -> Option<&[u8]> {
         self.tables.get(&table)?.entries.get(key)?.as_deref()
     }
@@ -81,7 +81,7 @@ impl Changes {
         self.member.push(Undo::Table { table, before });
     }
 
-    /// What came before stays, whatever the next member does.
+    /// Starts the next member. Earlier changes stay, even if the next member rolls back.
     pub fn begin_member(&mut self) {
         self.member.clear();
     }
@@ -90,17 +90,17 @@ impl Changes {
         self.member.is_empty()
     }
 
-    /// A place in what the member has changed so far, to go back to.
+    /// A position in the member's changes, for [`Self::roll_back_to`].
     pub fn mark(&self) -> usize {
         self.member.len()
     }
 
-    /// Takes back what the member has changed.
+    /// Undoes all changes of the member.
     pub fn roll_back_member(&mut self) {
         self.roll_back_to(0);
     }
 
-    /// Takes back what the member has changed behind a mark.
+    /// Undoes the member's changes after `mark`.
     pub fn roll_back_to(&mut self, mark: usize) {
         let undone = self.member.split_off(mark.min(self.member.len()));
         for undo in undone.into_iter().rev() {
@@ -195,7 +195,8 @@ impl Changes {
     }
 }
 
-/// Walks a range of what lies below with changes on top of it. `changed` is in the order of the walk, and `below` walks below.
+/// Walks a range of the layer below with changes on top. `changed` is in the order of the walk, and `below` walks the layer
+/// below.
 pub(super) fn walk_through<K: AsRef<[u8]>, V: AsRef<[u8]>>(
     mut changed: impl Iterator<Item = (K, Option<V>)>,
     below: impl FnOnce(Visitor<'_>) -> Result<(), StoreError>,
@@ -345,7 +346,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reads_see_the_changes_and_what_is_rolled_back_leaves_no_trace(
+        fn reads_see_changes_and_a_rollback_leaves_no_trace(
             rows in proptest::collection::btree_map(0..20_u8, any::<u8>(), 0..12),
             kept in proptest::collection::vec(step(), 0..12),
             refused in proptest::collection::vec(step(), 0..12),
@@ -382,7 +383,7 @@ mod tests {
         }
 
         #[test]
-        fn changes_read_back_from_the_journal_and_no_part_of_them_does(
+        fn changes_decode_whole_or_not_at_all(
             first in proptest::collection::vec(step(), 1..8), second in proptest::collection::vec(step(), 1..8),
         ) {
             let mut changes = Changes::default();

@@ -1,5 +1,5 @@
-//! Proves that the store is what it claims to be: every record decodes under its checksum, every index holds exactly the entries
-//! that the records imply, and every table is in the catalogue.
+//! Verifies the store: every record decodes under its checksum, every index has exactly the entries that its records imply, and
+//! every table is in the catalog.
 
 use super::{
     catalog::TableName,
@@ -15,7 +15,7 @@ use super::{
     usage::{self, CountedSegments, Counts},
 };
 
-/// How many problems are told one by one; the rest is counted.
+/// How many problems the report lists. The rest is only counted.
 const MAX_PROBLEMS: usize = 100;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct CheckReport {
     pub records: u64,
     pub index_entries: u64,
     pub problems: Vec<String>,
-    /// Problems beyond those listed.
+    /// The number of problems that are not listed.
     pub more_problems: u64,
 }
 
@@ -50,17 +50,17 @@ impl CheckReport {
 pub trait Checked: Sync {
     fn check(&self, tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError>;
 
-    /// What its check is called, unlike any other; absent when it has nothing to check by itself.
+    /// The unique name of its check. `None` if it has nothing to check by itself.
     fn check_name(&self) -> Option<&'static str> {
         None
     }
 
-    /// How tenants are removed from it; absent when its keys do not begin with one.
+    /// How to remove a tenant's rows from it. `None` if its keys do not start with a tenant.
     fn tenant_rows(&self) -> Option<&dyn TenantRows> {
         None
     }
 
-    /// Its name, and how its rows count for their tenants; absent when they do not.
+    /// Its name, and how its rows count toward the usage of tenants. `None` if they do not count.
     fn counted(&self) -> Option<(TableName, Counts)> {
         None
     }
@@ -69,7 +69,7 @@ pub trait Checked: Sync {
         None
     }
 
-    /// Whether it holds the sums of what the others count.
+    /// Whether it stores the sums of what the other tables count.
     fn has_sums(&self) -> bool {
         false
     }
@@ -92,7 +92,7 @@ impl<K: Key, V: Record> Checked for Table<K, V> {
         let name = self.name().name();
         let mut indexes = Vec::new();
         for index in self.indexes() {
-            if !migrate::is_to_be_filled(tx, index.table)? {
+            if !migrate::needs_fill(tx, index.table)? {
                 indexes.push(index);
             }
         }
@@ -115,7 +115,7 @@ impl<K: Key, V: Record> Checked for Table<K, V> {
                 for (entry, value) in index.entries(&key, key_bytes, &record) {
                     *count += 1;
                     let is_there = tx.raw_get(index.table.into(), &entry)?.as_deref() == Some(value.as_slice());
-                    if !is_there && !due::stands_in_old_form(tx, index.table, &entry)? {
+                    if !is_there && !due::exists_in_old_form(tx, index.table, &entry)? {
                         let missing = format!("no entry for the record in {name}");
                         report.problem(StoreError::damaged(index.table.name(), &entry, missing).to_string());
                     }
@@ -144,7 +144,7 @@ fn count_entries(tx: &ReadTx, table: TableName) -> Result<u64, StoreError> {
     Ok(count)
 }
 
-/// The tables that prove a snapshot.
+/// The tables that verify a snapshot.
 #[derive(Clone, Default)]
 pub(super) struct CheckedTables(pub(super) Vec<&'static dyn Checked>);
 
@@ -164,19 +164,19 @@ pub(super) fn run(tx: &ReadTx, tables: &[&'static dyn Checked]) -> Result<CheckR
     Ok(report)
 }
 
-/// Compares what tenants use with what they have.
+/// Compares the stored usage of tenants with their rows.
 pub(super) fn check_sums(tx: &ReadTx, tables: &[&'static dyn Checked], report: &mut CheckReport) -> Result<(), StoreError> {
-    if !tables.iter().any(|table| table.has_sums()) || migrate::is_to_be_counted(tx)? {
+    if !tables.iter().any(|table| table.has_sums()) || migrate::needs_recount(tx)? {
         return Ok(());
     }
     usage::check(tx, tables, report)
 }
 
-/// Reads the segments of all tables, and looks for tables that are unknown.
+/// Verifies the segments of all tables, and reports unknown tables.
 pub(super) fn check_segments(tx: &ReadTx, report: &mut CheckReport) -> Result<(), StoreError> {
     for name in tx.tables()? {
         match RawTable::parse(&name) {
-            None => report.problem(format!("table {name} is not in the catalogue")),
+            None => report.problem(format!("table {name} is not in the catalog")),
             Some(table) if table.segment.is_some() => check_segment(tx, table, report)?,
             Some(_) => {}
         }
@@ -184,7 +184,7 @@ pub(super) fn check_segments(tx: &ReadTx, report: &mut CheckReport) -> Result<()
     Ok(())
 }
 
-/// Segmented tables have no index of their own; their records still have checksums.
+/// Segmented tables have no indexes. Their records still have checksums.
 fn check_segment(tx: &ReadTx, table: RawTable, report: &mut CheckReport) -> Result<(), StoreError> {
     tx.raw_scan(table, &KeyRange::ALL, Direction::Forward, &mut |key, stored| {
         report.records += 1;

@@ -1,17 +1,17 @@
-//! Records as bytes: a format version, the fields in bincode, a checksum over table, key and all of it.
+//! Encodes records as bytes: a format version, the fields in bincode, and a checksum over the table, the key and all of that.
 //!
-//! The only file that names bincode, so that another encoding can take its place here. redb does not verify pages on
-//! ordinary reads, so the checksum is what tells a flipped bit, or a record that stands under another's key, from data.
-//! **Invariant:** a version, once released, stays readable; the bytes in `tests/golden/records` hold it.
+//! This is the only file that names bincode, so another encoding can replace it here. redb does not verify pages on ordinary
+//! reads. The checksum detects a flipped bit, and a record stored under another record's key. **Invariant:** a released version
+//! stays readable. The bytes in `tests/golden/records` verify this.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 const CONFIG: bincode::config::Configuration = bincode::config::standard();
-/// More than any record has. A length that promises more is damage, and no reason to ask for the memory.
+/// More than any record needs. A length above it is damage and must not cause an allocation.
 const MOST_BYTES: usize = 64 << 20;
 const CHECKSUM_LENGTH: usize = 4;
 
-/// A stored form. A change of fields is a new version; `upgrade` reads the older ones.
+/// A stored record. A change of its fields needs a new version; `upgrade` reads the older ones.
 pub trait Record: Serialize + DeserializeOwned + Send + 'static {
     const VERSION: u8;
 
@@ -20,28 +20,28 @@ pub trait Record: Serialize + DeserializeOwned + Send + 'static {
         Err(format!("format version {version} is not known to this release"))
     }
 
-    /// Fills the fields that the stored form leaves out (`#[serde(skip)]`) because the key has them.
+    /// Fills the fields that are not stored (`#[serde(skip)]`) because the key contains them.
     fn take_key(&mut self, _key: &[u8]) -> Option<()> {
         Some(())
     }
 }
 
-/// Reads fields in the form of `T`: what `Record::upgrade` needs.
+/// Decodes fields in the form of `T`, for `Record::upgrade`.
 pub fn decode_fields<T: DeserializeOwned>(fields: &[u8]) -> Result<T, String> {
     match bincode::serde::decode_from_slice(fields, CONFIG.with_limit::<MOST_BYTES>()) {
         Ok((value, length)) if length == fields.len() => Ok(value),
-        Ok(_) => Err("bytes are left over behind the fields".to_owned()),
+        Ok(_) => Err("there are extra bytes after the fields".to_owned()),
         Err(error) => Err(error.to_string()),
     }
 }
 
-/// A part of a record in its stored form, for parts that most readers of the record can leave unread.
+/// Encodes part of a record separately, so that readers that do not need it can skip decoding it.
 pub fn encode_fields<T: Serialize>(value: &T) -> Result<Vec<u8>, String> {
     bincode::serde::encode_to_vec(value, CONFIG).map_err(|error| error.to_string())
 }
 
-/// A field of bytes as one piece: by itself serde would take it apart byte by byte. The stored form is the same; where people
-/// may read it, it is base64.
+/// A field of bytes, encoded in one piece. By default serde encodes each byte separately; the stored form is the same.
+/// Human-readable formats get base64.
 pub mod bytes {
     use std::fmt;
 
@@ -108,7 +108,7 @@ fn read<R: Record>(body: &[u8]) -> Result<R, String> {
     }
 }
 
-/// The record without its checksum, once that is found to be right.
+/// Returns the record without its checksum, if the checksum is right.
 pub fn verify<'a>(table: &str, key: &[u8], stored: &'a [u8]) -> Result<&'a [u8], String> {
     let (body, found) = stored.split_last_chunk::<CHECKSUM_LENGTH>().ok_or("the record is too short")?;
     if *found != checksum(table, key, body) {
@@ -127,8 +127,8 @@ fn checksum(table: &str, key: &[u8], body: &[u8]) -> [u8; CHECKSUM_LENGTH] {
     hasher.finalize().to_le_bytes()
 }
 
-/// Holds a record's stored form against the bytes that were written down, so that a change of fields cannot slip in without a
-/// new version. `UPDATE_GOLDEN=1 cargo test` writes the bytes of a new one.
+/// Compares a record's stored form with its golden bytes, so that a change of fields cannot be released without a new version.
+/// `UPDATE_GOLDEN=1 cargo test` writes the bytes of a new version.
 #[cfg(any(test, feature = "testing"))]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 pub fn assert_golden<R: Record>(name: &str, record: &R) {
@@ -142,9 +142,9 @@ pub fn assert_golden<R: Record>(name: &str, record: &R) {
         data_encoding::HEXLOWER.decode(golden.trim().as_bytes()).unwrap()
     };
     let golden = written(R::VERSION);
-    assert!(golden == bytes, "{name}: the stored form has changed; that is a new version");
+    assert!(golden == bytes, "{name}: the stored form has changed; increase VERSION");
     let decoded = |stored: &[u8]| read::<R>(verify("golden", b"key", stored).unwrap()).unwrap();
-    assert_eq!(encode("golden", b"key", &decoded(&golden)).unwrap(), golden, "{name}: what is read is not what was written");
+    assert_eq!(encode("golden", b"key", &decoded(&golden)).unwrap(), golden, "{name}: the record does not read back as written");
     for version in 1..R::VERSION {
         decoded(&written(version));
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_reads_back_and_an_older_one_is_upgraded() {
+    fn a_record_reads_back_and_an_older_version_is_upgraded() {
         let record = Sample { name: "a".to_owned(), count: 7 };
         let bytes = encode("t", b"k", &record);
         assert_eq!(bytes.and_then(|bytes| decode::<Sample>("t", b"k", &bytes)), Ok(record));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_and_every_wrong_place_is_found() {
+    fn flipped_bits_and_wrong_keys_are_found() {
         let record = Sample { name: "abc".to_owned(), count: 300 };
         let bytes = encode("t", b"k", &record).unwrap_or_default();
         assert!(decode::<Sample>("t", b"other", &bytes).is_err());
@@ -216,16 +216,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_a_record_or_none(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
-            prop_assert!(decode::<Nested>("t", b"k", &bytes).is_err(), "a checksum was met by chance");
-            // Behind the checksum, where only a mistake of ours can lead: lengths that promise more than there is are no reason to allocate.
+        fn random_bytes_are_not_a_record(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert!(decode::<Nested>("t", b"k", &bytes).is_err(), "the checksum matches by chance");
+            // A valid checksum over wrong lengths needs a bug in this crate. Even then, decoding must not allocate for them.
             if let Ok(nested) = decode_fields::<Nested>(&bytes) {
                 prop_assert!(nested.names.len() + nested.by_name.len() <= bytes.len());
             }
         }
 
         #[test]
-        fn what_was_stored_is_read(names in proptest::collection::vec(".{0,20}", 0..8), numbers in proptest::collection::vec(any::<u64>(), 0..8)) {
+        fn stored_records_read_back(names in proptest::collection::vec(".{0,20}", 0..8), numbers in proptest::collection::vec(any::<u64>(), 0..8)) {
             let by_name = names.iter().map(|name| (name.clone(), Some(numbers.clone()))).collect();
             let record = Nested { names, by_name };
             let bytes = encode("t", b"k", &record).unwrap_or_default();

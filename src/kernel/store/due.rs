@@ -1,7 +1,7 @@
-//! Indexes of due times: keyed by whose clock counts, then by the time, then by the record. Each timeline is walked up to its own now.
+//! Indexes of due times. A key is the timeline, the time and the record. Each timeline is walked up to its own current time.
 //!
-//! **Invariant:** an entry stands on the timeline of its record's tenant. Stores of format 1 have no timelines; [`regroup`] brings
-//! them in.
+//! **Invariant:** an entry is on the timeline of its record's tenant. Stores of format 1 have no timelines; [`regroup`] adds
+//! them.
 
 use std::ops::Bound;
 
@@ -22,30 +22,31 @@ use super::{
     transaction::{Read, ReadTx, WriteTx},
 };
 
-/// How many entries one walk looks at: those in front may all be unwanted.
-const MOST_SEEN: usize = 20_000;
+/// How many entries one walk examines at most. `wanted` may reject all of the first ones.
+const MAX_EXAMINED: usize = 20_000;
 
-/// The key of an index of due times.
+/// Builds the key of an index of due times.
 pub fn due_key(tenant: TenantId, at: Timestamp) -> Vec<u8> {
     (Timeline::of(tenant), at).to_bytes()
 }
 
-/// The key of an index in which every tenant has a timeline of its own, also one that shares the installation's clock: however much of one
-/// tenant is due, another's is found at once.
+/// Builds the key of an index in which every tenant has its own timeline, even if it shares the installation's clock. A backlog
+/// of one tenant does not slow down the search for another's entries.
 pub fn tenant_due_key(tenant: TenantId, at: Timestamp) -> Vec<u8> {
     (Timeline::Own(tenant), at).to_bytes()
 }
 
-/// What is due.
+/// The due records of a walk.
 #[derive(Debug)]
 pub struct Due<K> {
     pub found: Vec<K>,
-    /// When the first comes that is not due yet. None behind a walk that was ended early: it has not come that far.
+    /// When the first record becomes due that is not due yet. `None` if the walk stopped before it reached that record.
     pub next: Option<Timestamp>,
 }
 
 impl<K: FixedKey, V> Index<K, V> {
-    /// What is due on one timeline at its `now` and is wanted, the longest overdue first, at most `limit`.
+    /// Returns the records that are due on one timeline at `now` and that `wanted` accepts: the longest overdue first, at most
+    /// `limit`.
     pub fn due_on(
         &self,
         tx: &impl Read,
@@ -55,7 +56,7 @@ impl<K: FixedKey, V> Index<K, V> {
         mut wanted: impl FnMut(&K) -> bool,
     ) -> Result<Due<K>, StoreError> {
         let prefix = timeline.to_bytes();
-        let (mut due, mut seen) = (Due { found: Vec::new(), next: None }, 0);
+        let (mut due, mut examined) = (Due { found: Vec::new(), next: None }, 0);
         if limit == 0 {
             return Ok(due);
         }
@@ -66,16 +67,16 @@ impl<K: FixedKey, V> Index<K, V> {
                 due.next = Some(at);
                 return Ok(Flow::Stop);
             }
-            seen += 1;
+            examined += 1;
             if wanted(&key) {
                 due.found.push(key);
             }
-            Ok(if due.found.len() < limit && seen < MOST_SEEN { Flow::Continue } else { Flow::Stop })
+            Ok(if due.found.len() < limit && examined < MAX_EXAMINED { Flow::Continue } else { Flow::Stop })
         })?;
         Ok(due)
     }
 
-    /// When the first entry of each tenant is due, in an index of [`tenant_due_key`]s. One look for each tenant.
+    /// Returns when the first entry of each tenant is due, in an index of [`tenant_due_key`]s. Makes one lookup per tenant.
     pub fn first_due(&self, tx: &impl Read) -> Result<Vec<(TenantId, Timestamp)>, StoreError> {
         let mut found: Vec<(TenantId, Timestamp)> = Vec::new();
         let mut range = KeyRange::ALL;
@@ -96,7 +97,7 @@ impl<K: FixedKey, V> Index<K, V> {
         }
     }
 
-    /// The same over all timelines. The next time is the installation's.
+    /// Does the same for all timelines. The next time is in the installation's time.
     pub fn due(
         &self,
         tx: &impl Read,
@@ -116,7 +117,7 @@ impl<K: FixedKey, V> Index<K, V> {
     }
 }
 
-/// The indexes that had the time first in format 1. The record behind it begins with its tenant.
+/// The indexes whose keys started with the time in format 1. The record's key after it starts with its tenant.
 const REGROUPED: &[TableName] = &[
     catalog::API_KEYS_BY_DUE,
     catalog::TICKETS_BY_TIMER,
@@ -127,35 +128,35 @@ const REGROUPED: &[TableName] = &[
     catalog::BACKUP_POSTURES_BY_TIMER,
 ];
 const GROUPED_SINCE: u32 = 2;
-/// The index in which every tenant has a timeline of its own since format 7.
+/// The index in which every tenant has its own timeline since format 7.
 const BY_TENANT: TableName = catalog::WORKFLOW_RUNS_BY_DUE;
 const BY_TENANT_SINCE: u32 = 7;
-/// Entries that one transaction moves.
-const PART: usize = 2_000;
-/// What entries of format 1 begin with at the least. A time has its sign bit flipped, which makes the first byte of every time of our
-/// calendar 0x7f or 0x80; a timeline begins with 0 or 1. So what is still to be moved is told by itself.
+/// How many entries one transaction moves.
+const BATCH: usize = 2_000;
+/// The lowest first byte of a format 1 entry. The sign bit of a time is flipped, so the first byte of every realistic time is
+/// 0x7f or 0x80. A timeline starts with 0 or 1. So the entries themselves show which ones still have to move.
 const FIRST_OF_OLD: u8 = 2;
 
-/// Whether an entry stands in a store of an older format without its timeline, or on the shared one: a store that no server of this
-/// release has taken up yet is not damaged by that.
-pub(super) fn stands_in_old_form(tx: &ReadTx, table: TableName, entry: &[u8]) -> Result<bool, StoreError> {
+/// Whether the entry exists in its older form: without a timeline, or on the shared one. A store that this release has not
+/// migrated yet is not damaged.
+pub(super) fn exists_in_old_form(tx: &ReadTx, table: TableName, entry: &[u8]) -> Result<bool, StoreError> {
     let mut rest = entry;
     if !REGROUPED.contains(&table) || Timeline::read(&mut rest).is_none() {
         return Ok(false);
     }
     let format = Installation::read(tx)?.format;
-    let stands = |former: &[u8]| Ok::<_, StoreError>(tx.raw_get(table.into(), former)?.is_some());
-    Ok((format < GROUPED_SINCE && stands(rest)?)
-        || (format < BY_TENANT_SINCE && table == BY_TENANT && stands(&[&Timeline::Shared.to_bytes(), rest].concat())?))
+    let exists = |former: &[u8]| Ok::<_, StoreError>(tx.raw_get(table.into(), former)?.is_some());
+    Ok((format < GROUPED_SINCE && exists(rest)?)
+        || (format < BY_TENANT_SINCE && table == BY_TENANT && exists(&[&Timeline::Shared.to_bytes(), rest].concat())?))
 }
 
-/// Moves the entries of workflow runs from the shared timeline to their tenants', a part at a time.
+/// Moves the entries of workflow runs from the shared timeline to their tenants' timelines, a batch at a time.
 pub fn regroup_by_tenant(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     let shared = Timeline::Shared.to_bytes();
     let mut entries = Vec::new();
     tx.raw_scan(BY_TENANT.into(), &KeyRange::prefix(&shared), Direction::Forward, &mut |entry, value| {
         entries.push((entry.to_vec(), value.to_vec()));
-        Ok(if entries.len() < PART { Flow::Continue } else { Flow::Stop })
+        Ok(if entries.len() < BATCH { Flow::Continue } else { Flow::Stop })
     })?;
     if entries.is_empty() {
         return Ok(Progress::Done);
@@ -171,14 +172,14 @@ pub fn regroup_by_tenant(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     Ok(Progress::More)
 }
 
-/// Moves entries of format 1 to their timelines, a part at a time.
+/// Moves entries of format 1 to their timelines, a batch at a time.
 pub fn regroup(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     let old = KeyRange { start: Bound::Included(vec![FIRST_OF_OLD]), end: Bound::Unbounded };
     for table in REGROUPED.iter().copied() {
         let mut entries = Vec::new();
         tx.raw_scan(table.into(), &old, Direction::Forward, &mut |entry, value| {
             entries.push((entry.to_vec(), value.to_vec()));
-            Ok(if entries.len() < PART { Flow::Continue } else { Flow::Stop })
+            Ok(if entries.len() < BATCH { Flow::Continue } else { Flow::Stop })
         })?;
         if entries.is_empty() {
             continue;
@@ -235,7 +236,7 @@ mod tests {
         Timestamp::from_millis(START) + std::time::Duration::from_secs(second)
     }
 
-    /// Two tenants with clocks of their own and one without.
+    /// Two tenants with their own clocks and one without.
     fn tenants() -> [TenantId; 3] {
         let mut entropy = Entropy::from_seed(9);
         [
@@ -260,7 +261,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(12))]
         #[test]
-        fn each_timeline_is_walked_up_to_its_own_now(
+        fn each_timeline_is_walked_up_to_its_own_time(
             timers in proptest::collection::vec((0_usize..3, 0_u64..200), 0..40),
             ahead in [0_u64..150, 0..150],
             now in 0_u64..100,
@@ -291,10 +292,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn entries_of_format_1_are_moved_to_their_timelines_in_parts_that_go_on_after_a_crash() {
+    async fn moving_format_1_entries_to_timelines_resumes_after_a_crash() {
         let (directory, tenants) = (tempfile::tempdir().unwrap(), tenants());
         let store = store(&directory);
-        let rows: Vec<(TimerKey, Timer)> = (0..3 * PART as u64 / 2)
+        let rows: Vec<(TimerKey, Timer)> = (0..3 * BATCH as u64 / 2)
             .map(|number| ((tenants[usize::try_from(number % 3).unwrap()], number), Timer { at: at(number) }))
             .collect();
         let written = rows.clone();
@@ -312,8 +313,8 @@ mod tests {
             .await
             .unwrap();
         let checked = store.check(vec![&TIMERS]).await.unwrap();
-        assert!(checked.is_clean(), "an older store is no damaged one: {checked:?}");
-        // The first part is done, and then the process dies.
+        assert!(checked.is_clean(), "an older store is not damaged: {checked:?}");
+        // The process dies after the first batch.
         assert_eq!(store.write(regroup).await.unwrap(), Progress::More);
         assert!(store.check(vec![&TIMERS]).await.unwrap().is_clean());
         while store.write(regroup).await.unwrap() == Progress::More {}
@@ -323,7 +324,7 @@ mod tests {
         let clocks = Clocks::new(Clock::movable(at(1_000_000)));
         clocks.set(tenants.into_iter().map(|tenant| (tenant, std::time::Duration::ZERO)));
         assert_eq!(due_numbers(&store, &clocks.read()).0.len(), rows.len());
-        // What is left in the old form is damage from now on.
+        // After the migration, an entry in the old form is damage.
         let (key, timer) = rows[0];
         store
             .write(move |tx| {
@@ -342,13 +343,13 @@ mod tests {
     static RUNS: Table<TimerKey, Timer> = Table::new(catalog::WORKFLOW_RUNS, &[&BY_RUN]);
 
     #[tokio::test]
-    async fn one_tenant_s_entries_do_not_stand_before_another_s() {
+    async fn a_backlog_of_one_tenant_does_not_hide_another() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(&directory);
         let [_, many, one] = tenants();
         store
             .write(move |tx| {
-                (0..2 * MOST_SEEN as u64).try_for_each(|number| RUNS.put(tx, &(many, number), &Timer { at: at(number % 7) }))?;
+                (0..2 * MAX_EXAMINED as u64).try_for_each(|number| RUNS.put(tx, &(many, number), &Timer { at: at(number % 7) }))?;
                 RUNS.put(tx, &(one, 1), &Timer { at: at(9) })
             })
             .await
@@ -360,11 +361,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn entries_of_runs_are_moved_from_the_shared_timeline_in_parts_that_go_on_after_a_crash() {
+    async fn moving_run_entries_to_tenant_timelines_resumes_after_a_crash() {
         let directory = tempfile::tempdir().unwrap();
         let store = store(&directory);
         let keys: Vec<TimerKey> =
-            tenants().into_iter().flat_map(|tenant| (0..PART as u64).map(move |number| (tenant, number))).collect();
+            tenants().into_iter().flat_map(|tenant| (0..BATCH as u64).map(move |number| (tenant, number))).collect();
         let former = Installation { format: BY_TENANT_SINCE - 1, ..store.read(Installation::read).unwrap() };
         let written = keys.clone();
         store
@@ -380,8 +381,8 @@ mod tests {
             .await
             .unwrap();
         let checked = store.check(vec![&RUNS]).await.unwrap();
-        assert!(checked.is_clean(), "an older store is no damaged one: {checked:?}");
-        // The first part is done, and then the process dies.
+        assert!(checked.is_clean(), "an older store is not damaged: {checked:?}");
+        // The process dies after the first batch.
         assert_eq!(store.write(regroup_by_tenant).await.unwrap(), Progress::More);
         assert!(store.check(vec![&RUNS]).await.unwrap().is_clean());
         while store.write(regroup_by_tenant).await.unwrap() == Progress::More {}
@@ -389,8 +390,8 @@ mod tests {
         store.write(move |tx| now.write(tx)).await.unwrap();
         assert!(store.check(vec![&RUNS]).await.unwrap().is_clean());
         for tenant in tenants() {
-            let due = store.read(|tx| BY_RUN.due_on(tx, Timeline::Own(tenant), at(PART as u64), PART, |_| true)).unwrap();
-            assert_eq!(due.found.len(), PART);
+            let due = store.read(|tx| BY_RUN.due_on(tx, Timeline::Own(tenant), at(BATCH as u64), BATCH, |_| true)).unwrap();
+            assert_eq!(due.found.len(), BATCH);
         }
     }
 }

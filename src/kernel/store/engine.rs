@@ -1,7 +1,8 @@
-//! What the store needs of a database: ordered tables of bytes, snapshots to read, and a durable commit of a set of changes.
+//! What the store needs from a database: ordered tables of bytes, snapshots for reading, and a durable commit of a set of
+//! changes.
 //!
-//! The seam at which another database could take redb's place. No type of any database is in these signatures. An engine
-//! that resolves conflicts by retrying fits too: whoever writes through the store is prepared to be run again.
+//! Another database could replace redb here: no type of any database appears in these signatures. An engine that resolves
+//! conflicts by retrying also fits, because callers that write through the store expect their code to run again.
 
 use std::{ops::Bound, time::Duration};
 
@@ -12,7 +13,7 @@ use super::{
     journal::Position,
 };
 
-/// A table as the engine keeps it: one of the catalogue, or one segment of it.
+/// A table as the engine keeps it: one of the catalog, or one segment of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RawTable {
     pub table: TableName,
@@ -33,7 +34,7 @@ impl std::fmt::Display for RawTable {
 }
 
 impl RawTable {
-    /// The table that is displayed as `name`.
+    /// Parses a name in the form that `Display` writes.
     pub fn parse(name: &str) -> Option<Self> {
         let (base, segment) = name.split_once('.').map_or((name, None), |(base, segment)| (base, Some(segment)));
         let table = *catalog::ALL.iter().find(|table| table.name() == base)?;
@@ -64,7 +65,7 @@ impl KeyRange {
         Self { start: Bound::Unbounded, end: Bound::Excluded(end) }
     }
 
-    /// Whether no key can be in it.
+    /// Whether no key can be in the range.
     pub fn is_empty(&self) -> bool {
         match (&self.start, &self.end) {
             (Bound::Included(start), Bound::Included(end)) => start > end,
@@ -107,7 +108,7 @@ pub enum Direction {
     Backward,
 }
 
-/// What a visitor wants after an entry.
+/// Whether to go on after an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     Continue,
@@ -119,37 +120,37 @@ pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<Flow, StoreErro
 /// When changes must be on the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// Before the commit returns, with all that were made before them.
+    /// Before the commit returns, together with all earlier changes.
     Now,
-    /// With the next that must, or when the engine is told to settle. A loss of power before that takes them back, the last ones
-    /// first; the end of the process alone does not.
+    /// With the next commit that must be on the disk, or when the engine settles. Until then a loss of power drops them, the last
+    /// ones first. A crash of the process alone keeps them.
     Later,
 }
 
 pub trait Engine: Send + Sync + 'static {
     fn begin_read(&self) -> Result<Box<dyn EngineRead>, StoreError>;
 
-    /// Makes all of the changes, or none. Returns once they are as durable as was asked for and snapshots show them; after an error
-    /// they may or may not be there. One caller at a time.
+    /// Applies all of the changes or none. Returns once they have the requested durability and snapshots show them. After an
+    /// error they may or may not be applied. Only one caller at a time.
     fn commit(&self, changes: Changes, durability: Durability) -> Result<(), StoreError>;
 
-    /// Returns once everything is on the disk that was committed so far. The same caller's.
+    /// Returns once everything committed so far is on the disk. For the caller of `commit` only.
     fn settle(&self) -> Result<(), StoreError>;
 
-    /// As [`Engine::settle`], together with what the engine itself writes down about it. For when [`Engine::rests_in`] says so.
+    /// Like [`Engine::settle`], and also writes the engine's own record of it. Call it when [`Engine::rests_in`] is over.
     fn rest(&self) -> Result<(), StoreError> {
         self.settle()
     }
 
-    /// How long what was committed may still wait for the disk. None: until something else is committed.
+    /// How long committed changes may still wait for the disk. `None`: until the next commit.
     fn rests_in(&self) -> Option<Duration>;
 
-    /// Whether the store was not closed in order before it was opened.
+    /// Whether the store was not closed cleanly before it was opened.
     fn was_recovered(&self) -> bool {
         false
     }
 
-    /// Writes the commits that are to leave the host and were not written yet.
+    /// Writes the commits that must leave the host and were not written yet.
     fn cut_outgoing(&self) -> Result<(), StoreError> {
         Ok(())
     }
@@ -158,10 +159,10 @@ pub trait Engine: Send + Sync + 'static {
 pub trait EngineRead {
     fn get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
-    /// Calls `visit` for each entry of the range in key order, or against it, until it says stop.
+    /// Calls `visit` for each entry of the range in the order of `direction`, until it returns [`Flow::Stop`].
     fn scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError>;
 
-    /// The names of all tables; some of them may hold nothing.
+    /// The names of all tables, including empty ones.
     fn tables(&self) -> Result<Vec<String>, StoreError>;
 
     /// The last commit that it shows.

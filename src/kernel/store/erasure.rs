@@ -1,8 +1,9 @@
-//! Taking everything of one tenant out of the store, in bounded steps: rows are found on a snapshot, and the writer only removes them.
+//! Removes everything of one tenant from the store, in bounded steps. A step finds rows on a snapshot, and the writer only
+//! removes them.
 //!
-//! A table whose key begins with a tenant knows by its type how that is done ([`Key::OF_TENANT`]); whatever holds a tenant's data under
-//! another key says so by a [`TenantRows`] of its own. **Invariant:** a record is removed through its table, so that its index entries
-//! go with it. The tenant's usage is removed last, once nothing else is found.
+//! A table whose key type starts with a tenant ([`Key::OF_TENANT`]) needs no declaration. Any other table with data of tenants
+//! needs its own [`TenantRows`]. **Invariant:** a record is removed through its table, which also removes its index entries. The
+//! tenant's usage is removed last, after a search that finds no other row.
 
 use tenantd_base::id::TenantId;
 
@@ -19,29 +20,29 @@ use super::{
     usage,
 };
 
-/// The place of a row that belongs to a tenant.
+/// The location of a row that belongs to a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantRow {
     pub segment: Option<u64>,
     pub key: Vec<u8>,
 }
 
-/// Finds and removes what tenants have in some tables. Both may be done again after a crash.
+/// Finds and removes the rows of tenants in some tables. Both operations may be repeated after a crash.
 pub trait TenantRows: Sync {
-    /// The tables that have nothing of a tenant once no more rows are found.
+    /// The tables that have no data of a tenant once `find` returns no rows.
     fn tables(&self) -> Vec<TableName>;
 
-    /// At most `most` rows of the tenant.
+    /// Returns at most `most` rows of the tenant.
     fn find(&self, tx: &ReadTx, tenant: TenantId, most: usize) -> Result<Vec<TenantRow>, StoreError>;
 
-    /// Removes rows that were found. One that is gone meanwhile is no error.
+    /// Removes rows that `find` returned. A row that is already removed is not an error.
     fn remove(&self, tx: &mut WriteTx, tenant: TenantId, rows: &[TenantRow]) -> Result<(), StoreError>;
 }
 
-/// How many rows one transaction removes: others wait for the writer meanwhile.
+/// How many rows one transaction removes. Other writes wait meanwhile.
 const ROWS: usize = 250;
 
-/// Removes what a tenant has in the tables, in at most so many transactions. Whether there was anything.
+/// Removes the tenant's rows from the tables, in at most `most_transactions` transactions. Returns whether there were any.
 pub async fn erase(
     store: &Store,
     tables: &[&'static dyn TenantRows],
@@ -71,12 +72,12 @@ pub async fn erase(
 }
 
 impl<K: Key, V: Record> Table<K, V> {
-    /// How tenants are removed from it, if its keys begin with them.
+    /// How to remove a tenant's rows, if the keys start with a tenant.
     pub(super) fn tenant_rows(&self) -> Option<&dyn TenantRows> {
         if K::OF_TENANT { Some(self) } else { None }
     }
 
-    /// The table, and the indexes that go with it.
+    /// The table and its indexes.
     fn with_indexes(&self) -> Vec<TableName> {
         [self.name()].into_iter().chain(self.indexes().iter().map(|index| index.table)).collect()
     }
@@ -110,10 +111,10 @@ impl<K: Key, V: Record> TenantRows for Table<K, V> {
     }
 }
 
-/// A table with other keys, whose records an index finds by their tenant.
+/// A table whose keys do not start with the tenant. An index finds the records of a tenant.
 pub struct RowsByIndex<K: 'static, V: 'static> {
     pub table: &'static Table<K, V>,
-    /// Its keys begin with the tenant, and every record has one.
+    /// Its keys start with the tenant, and every record has an entry.
     pub index: &'static Index<K, V>,
 }
 
@@ -138,7 +139,7 @@ impl<K: FixedKey, V: Record> TenantRows for RowsByIndex<K, V> {
     }
 }
 
-/// A segmented table, all of whose keys begin with the tenant.
+/// A segmented table in which every key starts with the tenant.
 #[derive(Debug)]
 pub struct RowsOfSegments(pub &'static SegmentedTable);
 
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_written_while_a_tenant_is_erased_does_not_make_its_usage_wrong() {
+    async fn writes_during_an_erasure_keep_the_usage_exact() {
         let directory = tempfile::tempdir().unwrap();
         let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
         let store = Store::new(engine, WriterSettings { batch_size: 64, queue_length: 64 }).unwrap();

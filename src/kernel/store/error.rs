@@ -1,43 +1,43 @@
-//! What can go wrong below the domain. Slices carry it inside their own error; `tenantd_http::problem` maps it once.
+//! Errors of the store. Slices carry them inside their own errors; `tenantd_http::problem` maps them once.
 
 use tenantd_base::{programs::LaneError, quotas::QuotaExceeded};
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The store no longer takes writes: it failed earlier, or it is being closed.
-    #[error("the store takes no writes: {0}")]
+    /// The store no longer accepts writes: it failed earlier, or it is closing.
+    #[error("the store accepts no writes: {0}")]
     Unavailable(String),
-    /// The disk is nearly full; what is left of it is kept for what must go on.
-    #[error("the disk is nearly full, so the store takes no changes until there is room")]
+    /// The disk is nearly full. The remaining space is reserved for writes that must go on.
+    #[error("the disk is nearly full, so the store accepts no changes until space is free")]
     NoRoom,
-    /// The disk is full, and what was kept for deletions and for signing in is used up.
-    #[error("the disk is full, so the store takes no changes and no deletions until there is room")]
+    /// The disk is full, and the reserve for deletions and sign-ins is used up.
+    #[error("the disk is full, so the store accepts no changes and no deletions until space is free")]
     NoReserve,
-    /// A tenant would use more than it may.
+    /// The tenant would exceed a quota.
     #[error("{0}")]
     Quota(QuotaExceeded),
-    /// A tenant asks for more than is read for it.
-    #[error("too many reads of this tenant wait for their turn")]
+    /// Too many reads of this tenant are waiting.
+    #[error("too many reads of this tenant are waiting")]
     Busy,
-    /// The write would have succeeded, and was undone: see [`rehearse`](super::rehearse).
-    #[error("the change was only rehearsed")]
+    /// The write would have succeeded and was rolled back: see [`rehearse`](super::rehearse).
+    #[error("the write was only a rehearsal")]
     Rehearsed,
-    /// One write holds up all others.
-    #[error("the writer has not come back for {seconds} seconds, so the store takes no changes")]
+    /// One write blocks all others.
+    #[error("the writer has been stalled for {seconds} seconds, so the store accepts no changes")]
     Stalled { seconds: u64 },
-    /// The commit failed: whether the change is stored shows after the restart.
+    /// The commit failed. Only a restart shows whether the change is stored.
     #[error("the commit failed, so its outcome is unknown: {0}")]
     OutcomeUnknown(String),
-    /// A record cannot be what was written.
+    /// A stored record is not what was written.
     #[error("table {table} is damaged at key {key}: {reason}")]
     Damaged { table: String, key: String, reason: String },
-    /// The engine failed outside of a commit.
+    /// The engine failed outside a commit.
     #[error("the storage engine failed: {0}")]
     Engine(String),
-    /// The code that ran inside of the transaction panicked; nothing of it was stored.
+    /// The code inside the transaction panicked. Nothing of it was stored.
     #[error("a transaction panicked: {0}")]
     Panicked(String),
-    /// The directory or the file cannot be used as it is.
+    /// The directory or file cannot be used in its current state.
     #[error("{0}")]
     Installation(String),
 }

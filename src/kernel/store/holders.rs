@@ -1,8 +1,9 @@
-//! What somebody may do now, asked by what acts for them later: a workflow for its author, a webhook for its owner.
+//! The current rights of the person or key that something acts for later: a workflow acts for its author, a webhook for its
+//! owner.
 //!
-//! **Invariant:** rights are asked when they are used, never remembered. A person who lost a role, or a key that has ended, gives no right
-//! to anything that they have set up. **Exception:** a record of an older release, which checked no owner, goes on without one until its
-//! grace is over.
+//! **Invariant:** rights are checked on every use and never cached. If a person loses a role or a key ends, everything they set
+//! up loses those rights too. **Exception:** records of an older release, which did not check owners, keep working without an
+//! owner until a grace period ends.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -10,13 +11,13 @@ use tenantd_base::{authority::Authority, clock::Timestamp, id::TenantId};
 
 use crate::{ReadTx, StoreError, events::Actor};
 
-/// Knows the people and the keys of tenants.
+/// Looks up the people and API keys of tenants.
 pub trait HolderRights: Send + Sync + 'static {
-    /// The rights of a person or a key now. Of those who are gone, disabled or over, none.
+    /// Returns the current rights of a person or a key. A removed, disabled or expired holder has none.
     fn authority(&self, tx: &ReadTx, tenant: TenantId, holder: &Actor, now: Timestamp) -> Result<Authority, StoreError>;
 }
 
-/// A shared [`HolderRights`], and how long records of older releases go on without an owner.
+/// A shared [`HolderRights`], with the grace period of records from older releases.
 #[derive(Clone)]
 pub struct Holders {
     rights: Arc<dyn HolderRights>,
@@ -34,7 +35,7 @@ impl Holders {
         Self { rights: Arc::new(rights), grace }
     }
 
-    /// When a record of an older release stops that has no owner since this time.
+    /// When a record of an older release stops working if it has had no owner since `since`.
     pub fn grace_ends(&self, since: Timestamp) -> Timestamp {
         since + self.grace
     }

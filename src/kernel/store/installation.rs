@@ -1,7 +1,7 @@
-//! The data directory: who holds it, whether it is an installation, and how one is made without ever being half made.
+//! The data directory: which process holds it, whether it contains an installation, and how to create one atomically.
 //!
-//! redb makes a new database of a missing file, so a lost mount would look like a fresh start. **Invariant:** only an
-//! initialisation creates the store; any other start needs the store *and* the installation id beside it, and both must agree.
+//! redb creates a new database when the file is missing, so a lost mount would look like a first start. **Invariant:** only
+//! initialization creates the store. Any other start needs the store *and* the installation id beside it, and both must match.
 
 mod restore;
 
@@ -30,22 +30,22 @@ use super::{
 };
 
 const STORE_FILE: &str = "tenantd.redb";
-/// What is durable and not yet in the store's own file.
+/// Changes that are durable but not yet in the store's own file.
 const JOURNAL_FILE: &str = "tenantd.journal";
-/// How far the journal was on the disk.
+/// How far the journal was synced.
 const WITNESS_FILE: &str = "tenantd.witness";
 const ID_FILE: &str = "installation.id";
 const LOCK_FILE: &str = "tenantd.lock";
-/// Present while an initialisation is under way: what it left behind holds nothing that anyone was told of.
+/// Exists during an initialization. What an interrupted initialization leaves behind holds no acknowledged data.
 const MARKER_FILE: &str = "initializing";
-/// A new or restored store before it gets its name.
+/// A new or restored store before it is renamed.
 const NEW_STORE_FILE: &str = "tenantd.redb.new";
 
 pub type InstallationId = [u8; 16];
-/// Tells one installation key from another without revealing it.
+/// Distinguishes installation keys without revealing them.
 pub type KeyFingerprint = [u8; 8];
 
-/// What the store says of itself.
+/// The store's metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Installation {
     pub format: u32,
@@ -57,7 +57,7 @@ impl Record for Installation {
     const VERSION: u8 = 1;
 }
 
-/// The release that last opened the store: what an older one can say is wanted.
+/// The release that last opened the store, so that an older release can name it in an error.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ReleaseRecord {
     version: String,
@@ -70,13 +70,13 @@ impl Record for ReleaseRecord {
 static RELEASE: Table<u8, ReleaseRecord> = Table::new(catalog::RELEASE, &[]);
 const THIS_RELEASE: &str = env!("CARGO_PKG_VERSION");
 
-/// The release that last opened the store, if it is one that says so.
+/// Returns the release that last opened the store, if it is recorded.
 pub fn last_release(tx: &impl Read) -> Option<String> {
-    // A newer release may write it in a form that is not known here.
+    // A newer release may store it in a form that this release cannot read.
     RELEASE.get(tx, &0).ok().flatten().map(|record| record.version)
 }
 
-/// Writes down that this release has opened the store.
+/// Records that this release has opened the store.
 pub(super) async fn note_release(store: &Store) -> Result<(), StoreError> {
     if store.read(|tx| Ok::<_, StoreError>(last_release(tx)))?.as_deref() == Some(THIS_RELEASE) {
         return Ok(());
@@ -89,7 +89,7 @@ const META_KEY: u8 = 0;
 
 impl Installation {
     pub fn read(tx: &ReadTx) -> Result<Self, StoreError> {
-        Self::find(tx)?.ok_or_else(|| StoreError::Installation("the file is a database, but not one of tenantd's".to_owned()))
+        Self::find(tx)?.ok_or_else(|| StoreError::Installation("the file is a database that tenantd did not create".to_owned()))
     }
 
     pub(super) fn find(tx: &ReadTx) -> Result<Option<Self>, StoreError> {
@@ -114,8 +114,8 @@ pub(super) fn io_error(path: &Path, error: &std::io::Error) -> StoreError {
 }
 
 impl DataDirectory {
-    /// Takes hold of the directory, making it if it is missing, and closes it to others than its owner. When another process holds it, the
-    /// error names its pid.
+    /// Locks the directory, creates it if it is missing, and makes it private to its owner. If another process holds it, the
+    /// error names the process id.
     pub fn lock(path: &Path) -> Result<Self, StoreError> {
         use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
         let fail = |error: std::io::Error| io_error(path, &error);
@@ -134,13 +134,14 @@ impl DataDirectory {
             Err(std::fs::TryLockError::WouldBlock) => {
                 let mut pid = String::new();
                 lock.read_to_string(&mut pid).map_err(|error| io_error(&lock_path, &error))?;
-                let problem = format!("{} is in use by process {}; stop it first", path.display(), pid.trim());
+                let problem = format!("{} is in use by process {}: stop that process first", path.display(), pid.trim());
                 return Err(StoreError::Installation(problem));
             }
             Err(std::fs::TryLockError::Error(error)) => return Err(io_error(&lock_path, &error)),
         }
         let volume = Arc::new(Volume::of(path).map_err(fail)?);
-        // Over what the process before has written: a full volume may not give the block back that a shorter file has lost.
+        // Overwrite the previous process's line in place. On a full volume, truncating first could lose the block and never get
+        // it back.
         let write_pid = |lock: &mut File| {
             let line = format!("{}\n", std::process::id());
             lock.rewind()?;
@@ -148,7 +149,7 @@ impl DataDirectory {
             lock.set_len(line.len() as u64)
         };
         if let Err(error) = write_pid(&mut lock) {
-            tracing::warn!(%error, path = %lock_path.display(), "the file does not say which process holds the data directory");
+            tracing::warn!(%error, path = %lock_path.display(), "cannot write the process id to the lock file");
         }
         make_private(path);
         Ok(Self { path: path.to_owned(), volume, _lock: lock })
@@ -163,7 +164,7 @@ impl DataDirectory {
         &self.path
     }
 
-    /// Where the store of a data directory is.
+    /// The path of the store's file in a data directory.
     pub fn store_file_in(path: &Path) -> PathBuf {
         path.join(STORE_FILE)
     }
@@ -172,7 +173,8 @@ impl DataDirectory {
         Self::store_file_in(&self.path)
     }
 
-    /// Whether the directory holds an installation. Half of one is an error that says what is missing.
+    /// Whether the directory contains an installation. Returns an error that names the missing file if it contains only part of
+    /// one.
     pub fn is_initialized(&self) -> Result<bool, StoreError> {
         if self.path.join(MARKER_FILE).exists() {
             return Ok(false);
@@ -183,7 +185,7 @@ impl DataDirectory {
             (false, false) => {
                 match [JOURNAL_FILE, WITNESS_FILE].map(|name| self.path.join(name)).iter().find(|path| path.exists()) {
                     Some(left) => Err(StoreError::Installation(format!(
-                        "{} is there but {} is missing: put it back, or restore a backup into an empty directory",
+                        "found {}, but {} is missing: put the file back, or restore a backup into an empty directory",
                         left.display(),
                         store.display()
                     ))),
@@ -193,7 +195,7 @@ impl DataDirectory {
             (has_store, _) => {
                 let (there, missing) = if has_store { (&store, &id) } else { (&id, &store) };
                 Err(StoreError::Installation(format!(
-                    "{} is there but {} is missing: is the right volume mounted? Put the file back, or restore a backup into an empty directory",
+                    "found {}, but {} is missing: is the right volume mounted? Put the file back, or restore a backup into an empty directory",
                     there.display(),
                     missing.display()
                 )))
@@ -201,8 +203,8 @@ impl DataDirectory {
         }
     }
 
-    /// Makes the installation. `prepare` writes what else must exist before the first start, such as the installation key, and
-    /// gives the key's fingerprint. A crash at any point leaves a directory that can be initialised again.
+    /// Creates the installation. `prepare` writes everything else that must exist before the first start, such as the
+    /// installation key, and returns the key's fingerprint. After a crash at any point, the directory can be initialized again.
     pub fn initialize(
         &self,
         id: InstallationId,
@@ -224,7 +226,7 @@ impl DataDirectory {
         let copy = self.path.join(NEW_STORE_FILE);
         if copy.exists() && !self.path.join(MARKER_FILE).exists() {
             return Err(StoreError::Installation(format!(
-                "a restore was cut off here and has left {}: restore again, or remove the file for a new installation",
+                "an interrupted restore left {}: run the restore again, or remove the file to create a new installation",
                 copy.display()
             )));
         }
@@ -238,7 +240,7 @@ impl DataDirectory {
         Ok(())
     }
 
-    /// From here on, what the directory holds is half made and can be removed.
+    /// Marks the directory as incomplete: from now on its content can be removed.
     fn mark_initialization(&self, leftovers: &[&str]) -> Result<(), StoreError> {
         write_private_file(&self.path.join(MARKER_FILE), b"")?;
         self.remove_all(leftovers)
@@ -281,11 +283,11 @@ impl DataDirectory {
         let opening = (settings.cache_bytes, settings.clock);
         let open = || RedbEngine::open_with_journal(&self.store_file(), &files, opening, progress, accept);
         let engine = self.readable(open)?;
-        let installation = found.ok_or_else(|| StoreError::Engine("the store was opened unseen".to_owned()))?;
+        let installation = found.ok_or_else(|| StoreError::Engine("the store was opened without a check".to_owned()))?;
         Ok((Store::on_volume(engine, settings.writer, self.volume.clone())?, installation))
     }
 
-    /// Does something with the store's file. A damaged page makes redb panic.
+    /// Runs code that reads the store's file. redb panics on a damaged page, and this turns the panic into an error.
     pub(super) fn readable<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|cause| {
             let (file, cause) = (self.store_file(), panic_text(cause.as_ref()));
@@ -294,7 +296,7 @@ impl DataDirectory {
         })
     }
 
-    /// Where commits wait that are to leave the host.
+    /// The directory of commits that wait to leave the host.
     pub fn outgoing(&self) -> OutgoingDirectory {
         OutgoingDirectory::of(&self.path)
     }
@@ -304,14 +306,14 @@ impl DataDirectory {
         JournalFiles { journal, witness, bytes, volume: self.volume.clone(), outgoing: None }
     }
 
-    /// What a store says of itself, if it is the one of this directory and of a format that this release knows.
+    /// Checks that a store belongs to this directory and has a format that this release knows. Returns its metadata.
     pub(super) fn accept(&self, tx: &ReadTx) -> Result<Installation, StoreError> {
         let installation = Installation::read(tx)?;
         let id_path = self.path.join(ID_FILE);
         let stored = std::fs::read_to_string(&id_path).map_err(|error| io_error(&id_path, &error))?;
         if stored.trim() != data_encoding::HEXLOWER.encode(&installation.id) {
             return Err(StoreError::Installation(format!(
-                "{} is not the id of {}: the two files belong to different installations",
+                "{} does not match {}: the two files belong to different installations",
                 id_path.display(),
                 self.store_file().display()
             )));
@@ -331,7 +333,7 @@ pub(super) fn newer_format(format: u32, release: Option<&str>) -> StoreError {
     ))
 }
 
-/// Removes a file, if it is there. Once this returns, it does not come back after a loss of power.
+/// Removes a file if it exists. After this returns, a loss of power does not bring it back.
 pub fn remove_file(path: &Path) -> Result<(), StoreError> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error(path, &error)),
@@ -343,7 +345,7 @@ pub(super) fn sync_directory(path: &Path) -> Result<(), StoreError> {
     File::open(path).and_then(|directory| directory.sync_all()).map_err(|error| io_error(path, &error))
 }
 
-/// Writes a file that only its owner can read: whole and on the disk under its name, or not at all.
+/// Writes a file that only its owner can read. The write is atomic and durable.
 pub fn write_private_file(path: &Path, content: &[u8]) -> Result<(), StoreError> {
     use std::os::unix::fs::OpenOptionsExt;
     let temporary = path.with_extension("tmp");
@@ -363,7 +365,7 @@ mod tests {
     use crate::codec::assert_golden;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_matches_the_golden_file() {
         assert_golden("installation", &Installation { format: 1, id: [7; 16], key_fingerprint: [9; 8] });
         assert_golden("release", &ReleaseRecord { version: "0.1.0".to_owned() });
     }

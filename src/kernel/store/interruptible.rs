@@ -1,4 +1,5 @@
-//! A snapshot whose reads fail once the server stops: for upkeep that reads the whole store and must not hold up a stop.
+//! A snapshot whose reads fail once the server stops. Maintenance that reads the whole store uses it, so that it does not delay a
+//! shutdown.
 
 use std::sync::{
     Arc,
@@ -22,7 +23,7 @@ impl Interruptible {
 
     fn ensure_running(&self) -> Result<(), StoreError> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(StoreError::Unavailable("it is being closed".to_owned()));
+            return Err(StoreError::Unavailable("it is shutting down".to_owned()));
         }
         Ok(())
     }

@@ -1,12 +1,12 @@
-//! The journal: where a commit becomes durable before the database's own file has it. One append and one sync a batch, however
-//! many pages of the database the batch touches.
+//! The journal makes a commit durable before redb's own file contains it. A batch costs one append and one sync, however many
+//! database pages it changes.
 //!
-//! It has two halves. Frames go into one of them until it is full, then into the other, which the database must have taken up by
-//! then. A frame carries the journal's id, its number, the number up to which the journal was synced when it was written, and a
-//! digest over all of it. It starts on a block of its own, so that writing the next one never touches a block that was acknowledged.
-//! **Invariant:** frames are numbered without gaps, and a number is given once. A frame that is missing below a number that was synced
-//! is damage; one that is missing above was never acknowledged. A journal serves one opening of the store: of frames that were never
-//! synced some may have reached the disk behind one that did not, and the next opening must not take them for its own.
+//! The journal has two halves. Frames go into one half until it is full, then into the other, whose changes must be in the
+//! database by then. A frame contains the journal's id, its own number, the highest synced number when it was written, and a
+//! digest over all of it. It starts on its own block, so writing the next frame never touches an acknowledged block.
+//! **Invariant:** frames are numbered without gaps, and no number is reused. A frame missing below a synced number is damage. A
+//! frame missing above it was never acknowledged. A journal serves one opening of the store. After a loss of power, an unsynced
+//! frame may be on the disk although an earlier one is not, and the next opening must not take it for its own.
 
 use std::{collections::BTreeMap, io};
 
@@ -14,10 +14,10 @@ use redb::StorageBackend;
 
 use tenantd_base::{clock::Timestamp, secrets::digest};
 
-/// What tells this journal from any other, and its frames from bytes that a tenant chose.
+/// Distinguishes this journal from any other, and its frames from bytes that a tenant chose.
 pub type JournalId = [u8; 16];
 
-/// A place in the history of a store: a commit of one of its openings.
+/// A position in the history of a store: one commit of one of its openings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     pub journal: JournalId,
@@ -25,7 +25,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// Nothing is before a history, but its commits may be counted from those of another.
+    /// The start of a new history. Its commits continue the numbers of another history.
     pub(super) fn root(number: u64) -> Self {
         Self { journal: JournalId::default(), number }
     }
@@ -50,11 +50,11 @@ impl std::str::FromStr for Position {
             let journal = data_encoding::HEXLOWER.decode(journal.as_bytes()).ok()?.try_into().ok()?;
             Some(Self { journal, number: number.parse().ok()? })
         };
-        parse().ok_or("no position in the history of a store")
+        parse().ok_or("not a position in the history of a store")
     }
 }
 
-/// A commit as it was written.
+/// A commit as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Commit {
     pub(super) number: u64,
@@ -63,12 +63,12 @@ pub(super) struct Commit {
 }
 
 const MAGIC: [u8; 16] = *b"tenantd journal3";
-/// What journals of earlier releases begin with, up to the number of their form.
+/// The prefix of the magic in earlier releases, up to the format number.
 const FAMILY: &[u8] = b"tenantd journal";
-/// What file systems write in one piece. The head has one to itself, and so has each frame, at least.
+/// The unit that file systems write atomically. The head and every frame start on their own block.
 pub(super) const BLOCK: u64 = 4096;
 pub(super) const DIGEST: usize = 16;
-/// Digest, id, length, number, the number that was synced, the time.
+/// Digest, id, length, number, synced number, time.
 const FRAME_HEAD: usize = DIGEST + 16 + 4 + 8 + 8 + 8;
 
 /// The first bytes of the digest over `content`.
@@ -81,12 +81,12 @@ pub(super) fn short_digest(content: &[u8]) -> [u8; DIGEST] {
 pub(super) struct Journal {
     file: Box<dyn StorageBackend>,
     id: JournalId,
-    /// How long a half is, and which of them is written.
+    /// The length of a half, and which half is being written.
     half: u64,
     current: u64,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     end: u64,
-    /// The last frame that was written, and the last that is on the disk for certain.
+    /// The last frame that was written, and the last one that was synced.
     written: u64,
     synced: u64,
 }
@@ -98,7 +98,7 @@ impl std::fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Makes the file a new, empty journal. It has its whole length from the beginning, so that appending needs no room.
+    /// Creates a new, empty journal in the file. The file gets its full length now, so appending needs no more space.
     pub(super) fn create(file: Box<dyn StorageBackend>, id: JournalId, capacity: u64) -> io::Result<Self> {
         if file.len()? < capacity.max(BLOCK) {
             file.set_len(capacity.max(BLOCK))?;
@@ -111,7 +111,7 @@ impl Journal {
         Ok(Self { file, id, half: half_of(capacity), current: 0, end: BLOCK, written: 0, synced: 0 })
     }
 
-    /// The last frame that is on the disk for certain.
+    /// The last frame that is certainly on the disk.
     pub(super) fn synced(&self) -> u64 {
         self.synced
     }
@@ -120,14 +120,14 @@ impl Journal {
         self.synced == self.written
     }
 
-    /// Goes on in the other half: every frame in it is in the database.
-    pub(super) fn turn_over(&mut self) {
+    /// Switches to the other half. Every frame in that half is already in the database.
+    pub(super) fn switch_half(&mut self) {
         self.current = 1 - self.current;
         self.end = self.start_of(self.current);
     }
 
-    /// Passes over a number whose changes are durable in the database without a frame.
-    pub(super) fn pass_over(&mut self, number: u64) {
+    /// Skips a number whose changes are durable in the database and need no frame.
+    pub(super) fn skip_number(&mut self, number: u64) {
         (self.written, self.synced) = (number, number);
     }
 
@@ -135,17 +135,17 @@ impl Journal {
         BLOCK + half * self.half
     }
 
-    /// Whether this half has room for one more frame with this many bytes of changes.
+    /// Whether the current half has space for a frame with this many bytes of changes.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         u32::try_from(bytes).is_ok() && self.end + frame_length(bytes) <= self.start_of(self.current + 1)
     }
 
-    /// Whether an empty half has room for it.
+    /// Whether an empty half has space for such a frame.
     pub(super) fn ever_fits(&self, bytes: usize) -> bool {
         u32::try_from(bytes).is_ok() && frame_length(bytes) <= self.half
     }
 
-    /// Brings everything onto the disk that was appended.
+    /// Syncs all appended frames to the disk.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if !self.is_synced() {
             self.file.sync_data()?;
@@ -154,7 +154,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the next frame, which is on the disk after the next sync; after an error it may or may not be there.
+    /// Writes the next frame. It is durable after the next sync. After an error it may or may not be on the disk.
     pub(super) fn append(&mut self, number: u64, at: Timestamp, changes: &[u8]) -> io::Result<()> {
         let length = u32::try_from(changes.len()).map_err(io::Error::other)?;
         let end = self.end + frame_length(changes.len());
@@ -175,7 +175,7 @@ impl Journal {
     }
 }
 
-/// The length of a half of a journal with this capacity, in whole blocks.
+/// The length of a half in a journal of this capacity, in whole blocks.
 fn half_of(capacity: u64) -> u64 {
     let blocks = capacity.saturating_sub(BLOCK) / BLOCK;
     blocks / 2 * BLOCK
@@ -185,7 +185,7 @@ fn frame_length(bytes: usize) -> u64 {
     ((FRAME_HEAD + bytes) as u64).next_multiple_of(BLOCK)
 }
 
-/// What the first block of a file says of the journal in it.
+/// The journal that the first block of a file names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
     Of(JournalId),
@@ -210,24 +210,24 @@ pub(super) fn read_head(file: &dyn StorageBackend) -> io::Result<Head> {
     })
 }
 
-/// The frames of a journal that can be read, whatever happened to the rest of its file.
+/// The readable frames of a journal, whatever the state of the rest of its file.
 pub(super) struct Frames<'a> {
     file: &'a dyn StorageBackend,
     id: JournalId,
     length: u64,
-    /// Where each is, by its number.
+    /// The offset of each frame, by number.
     places: BTreeMap<u64, u64>,
     synced: u64,
 }
 
-/// A frame as it was written.
+/// A frame as written.
 struct Frame {
     commit: Commit,
     synced: u64,
 }
 
 impl<'a> Frames<'a> {
-    /// Looks for the frames of the journal `id` at the beginning of every block.
+    /// Searches for frames of the journal `id` at the start of every block.
     pub(super) fn find(file: &'a dyn StorageBackend, id: JournalId) -> io::Result<Self> {
         let mut frames = Self { file, id, length: file.len()?, places: BTreeMap::new(), synced: 0 };
         let mut offset = BLOCK;
@@ -244,23 +244,23 @@ impl<'a> Frames<'a> {
         Ok(frames)
     }
 
-    /// The highest number that one of them says was on the disk.
+    /// The highest number that any frame reports as synced.
     pub(super) fn synced(&self) -> u64 {
         self.synced
     }
 
-    /// The numbers above `number`, in order.
+    /// The frame numbers above `number`, in order.
     pub(super) fn above(&self, number: u64) -> impl Iterator<Item = u64> {
         self.places.range(number.saturating_add(1)..).map(|(number, _)| *number)
     }
 
-    /// The commit in a frame.
+    /// Reads the commit in a frame.
     pub(super) fn commit(&self, number: u64) -> io::Result<Option<Commit>> {
         let Some(place) = self.places.get(&number) else { return Ok(None) };
         Ok(self.read(*place)?.map(|frame| frame.commit))
     }
 
-    /// The frame at `offset`, if a whole one of this journal is there.
+    /// Reads the frame at `offset`, if it is complete and belongs to this journal.
     fn read(&self, offset: u64) -> io::Result<Option<Frame>> {
         let body = offset + FRAME_HEAD as u64;
         if body > self.length {
@@ -318,7 +318,7 @@ mod tests {
         file
     }
 
-    /// The frames that can be read, and what they say was synced.
+    /// The readable frames and the highest number that they report as synced.
     fn found(bytes: &[u8]) -> (Vec<(u64, Vec<u8>)>, u64) {
         let file = on(bytes);
         let frames = Frames::find(&file, ID).unwrap();
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_both_halves_read_back_and_say_what_was_synced() {
+    fn frames_of_both_halves_read_back_with_the_synced_number() {
         let mut journal = new();
         for number in 1..=3_u8 {
             journal.append(number.into(), AT, &vec![number; 700]).unwrap();
@@ -335,21 +335,21 @@ mod tests {
                 journal.sync().unwrap();
             }
         }
-        journal.turn_over();
+        journal.switch_half();
         journal.append(4, AT, &[4; 9_000]).unwrap();
         let expected = vec![(1, vec![1; 700]), (2, vec![2; 700]), (3, vec![3; 700]), (4, vec![4; 9_000])];
         assert_eq!(found(&bytes(&journal)), (expected, 2));
         journal.sync().unwrap();
-        journal.pass_over(5);
-        journal.turn_over();
+        journal.skip_number(5);
+        journal.switch_half();
         journal.append(6, AT, &[6; 100]).unwrap();
         let (frames, synced) = found(&bytes(&journal));
         assert_eq!(frames.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 3, 4, 6]);
-        assert_eq!(synced, 5, "what the database has counts as synced");
+        assert_eq!(synced, 5, "frames in the database count as synced");
     }
 
     #[test]
-    fn frames_of_the_opening_before_do_not_count() {
+    fn frames_of_a_previous_opening_are_ignored() {
         let mut before = new();
         for number in 1..=3_u8 {
             before.append(number.into(), AT, &[number; 600]).unwrap();
@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_of_a_frame_hides_that_frame_alone() {
+    fn a_flipped_bit_hides_only_its_frame() {
         let mut journal = new();
         for number in 1..=3_u8 {
             journal.append(number.into(), AT, &[number; 40]).unwrap();
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn any_flipped_bit_of_the_head_is_found() {
+    fn a_flipped_bit_in_the_head_is_found() {
         let journal = new();
         let sound = bytes(&journal);
         assert_eq!(read_head(&on(&sound)).unwrap(), Head::Of(ID));
@@ -407,7 +407,7 @@ mod tests {
             }
             assert_eq!(number, expected);
             assert!(journal.ever_fits(5_000) && journal.end <= journal.start_of(journal.current + 1));
-            journal.turn_over();
+            journal.switch_half();
         }
         assert_eq!(found(&bytes(&journal)).0.len(), 6);
         assert_eq!(journal.file.len().unwrap(), CAPACITY, "it never grows");

@@ -1,9 +1,9 @@
-//! The writer's side of the journal: batches are appended and synced, and full halves are brought into redb's file.
+//! The writer's side of the journal: appends and syncs batches, and flushes full halves into redb's file.
 //!
-//! When a half is full, what it holds is written to redb with a durable commit on a thread of its own, while the writer goes on in the
-//! other half. **Invariants:** a half is written over only after its changes are durable in the file, and the other half gets its first
-//! frame only after every frame of this one is on the disk. So frames that a loss of power has left always follow each other, but for
-//! the last ones, which no sync has covered.
+//! When a half is full, a separate thread writes its changes to redb with a durable commit while the writer continues in the
+//! other half. **Invariants:** a half is overwritten only after its changes are durable in the file. The other half gets its
+//! first frame only after every frame of this half is on the disk. So the frames that a loss of power leaves are consecutive,
+//! except for the last ones, which no sync covered.
 
 use std::{
     sync::Arc,
@@ -22,24 +22,24 @@ use super::{
     error::StoreError,
     events,
     journal::Journal,
-    outgoing::{Outgoing, Pen},
+    outgoing::{Outgoing, SegmentWriter},
     redb_engine::Core,
     redb_file::Mark,
     witness::Witness,
 };
 
-/// How long changes that may wait for the disk wait at the most.
-const SETTLES_AFTER: Duration = Duration::from_millis(50);
-/// How long the witness may lag behind on the disk. Its word is needed only if the journal is damaged in this time.
-const TESTIFIES_AFTER: Duration = Duration::from_secs(1);
+/// The longest time that changes without immediate durability wait for the disk.
+const SETTLE_AFTER: Duration = Duration::from_millis(50);
+/// How long the witness on the disk may lag. It matters only if the journal is damaged in this time.
+const WITNESS_SYNC_AFTER: Duration = Duration::from_secs(1);
 
-/// Who brings the changes of a full half into the file.
+/// How the changes of a full half reach the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flushing {
-    /// A thread, while the writer goes on.
-    Beside,
-    /// The writer itself, so that the same writes always give the same operations on the disk.
-    InTurn,
+    /// On a separate thread, while the writer continues.
+    Background,
+    /// On the writer thread, so that the same writes always cause the same disk operations.
+    Inline,
 }
 
 pub(super) struct Journaling {
@@ -52,10 +52,10 @@ pub(super) struct Journaling {
     outgoing: Option<Outgoing>,
     mode: Flushing,
     flush: Option<JoinHandle<Result<(), StoreError>>>,
-    /// Since when changes and the witness wait for the disk.
+    /// Since when changes and the witness have been waiting for the disk.
     waits_since: Option<Instant>,
     lags_since: Option<Instant>,
-    /// After a failure nothing is known of the file, so it is not marked as closed.
+    /// After a failure the state of the file is unknown, so it is not marked as closed.
     failed: bool,
 }
 
@@ -97,9 +97,9 @@ impl Journaling {
                     segment.confirm();
                 }
                 (self.mark, self.log_end) = (mark, log_end);
-                self.journal.pass_over(mark.number);
-                self.journal.turn_over();
-                return self.testify();
+                self.journal.skip_number(mark.number);
+                self.journal.switch_half();
+                return self.update_witness();
             }
             self.begin_flush(core)?;
         }
@@ -121,40 +121,40 @@ impl Journaling {
         }
     }
 
-    /// Ends the segment of the commits since the last time, for the caller to write.
-    fn end_segment(&mut self) -> Option<Pen> {
+    /// Ends the segment of the commits since the last segment. The caller writes it.
+    fn end_segment(&mut self) -> Option<SegmentWriter> {
         let outgoing = self.outgoing.as_mut()?;
         outgoing.cut();
-        Some(outgoing.pen())
+        Some(outgoing.writer())
     }
 
-    /// The same, with all of these commits on the disk.
-    pub(super) fn cut(&mut self) -> Result<Option<Pen>, StoreError> {
+    /// Does the same after syncing all of these commits.
+    pub(super) fn cut(&mut self) -> Result<Option<SegmentWriter>, StoreError> {
         self.settle()?;
         Ok(self.end_segment())
     }
 
-    /// Brings every frame onto the disk, and says so to the witness.
+    /// Syncs every frame to the disk and updates the witness.
     fn sync(&mut self) -> Result<(), StoreError> {
         self.journal.sync().map_err(StoreError::engine)?;
         self.waits_since = None;
-        self.testify()
+        self.update_witness()
     }
 
-    fn testify(&mut self) -> Result<(), StoreError> {
-        self.witness.say(self.journal.synced(), self.log_end).map_err(StoreError::engine)?;
+    fn update_witness(&mut self) -> Result<(), StoreError> {
+        self.witness.update(self.journal.synced(), self.log_end).map_err(StoreError::engine)?;
         if !self.witness.is_synced() {
             self.lags_since.get_or_insert_with(now);
         }
         Ok(())
     }
 
-    /// Returns once everything is on the disk that was committed so far.
+    /// Returns once everything committed so far is on the disk.
     pub(super) fn settle(&mut self) -> Result<(), StoreError> {
         self.guarded(Self::sync)
     }
 
-    /// The same, and the witness is on the disk as well.
+    /// Does the same and syncs the witness too.
     pub(super) fn rest(&mut self) -> Result<(), StoreError> {
         self.guarded(|journaling| {
             journaling.sync()?;
@@ -164,17 +164,17 @@ impl Journaling {
         })
     }
 
-    /// When [`Journaling::rest`] is due.
+    /// How long until [`Journaling::rest`] is due.
     pub(super) fn rests_in(&self) -> Option<Duration> {
-        if self.mode == Flushing::InTurn || self.failed {
+        if self.mode == Flushing::Inline || self.failed {
             return None;
         }
         let left = |since: Option<Instant>, after: Duration| Some(after.saturating_sub(since?.elapsed()));
-        let (waits, lags) = (left(self.waits_since, SETTLES_AFTER), left(self.lags_since, TESTIFIES_AFTER));
+        let (waits, lags) = (left(self.waits_since, SETTLE_AFTER), left(self.lags_since, WITNESS_SYNC_AFTER));
         waits.into_iter().chain(lags).min()
     }
 
-    /// Remembers a failure. Until the end is reached, a panic in redb counts as one too.
+    /// Runs `work` and remembers a failure. A panic in redb counts as one, because the flag is cleared only at the end.
     fn guarded(&mut self, work: impl FnOnce(&mut Self) -> Result<(), StoreError>) -> Result<(), StoreError> {
         self.failed = true;
         work(self)?;
@@ -182,21 +182,21 @@ impl Journaling {
         Ok(())
     }
 
-    /// Goes on in the other half, which must be free, and has the changes of this one brought into the file.
+    /// Switches to the other half, which must be free, and starts to flush the changes of this one into the file.
     fn begin_flush(&mut self, core: &Arc<Core>) -> Result<(), StoreError> {
         self.sync()?;
-        let (recent, mark, pen) = (core.set_apart(), self.mark, self.end_segment());
-        self.journal.turn_over();
+        let (recent, mark, writer) = (core.freeze_recent(), self.mark, self.end_segment());
+        self.journal.switch_half();
         let core = core.clone();
         let flush = move || {
-            if let Some(pen) = pen {
-                pen.write();
+            if let Some(writer) = writer {
+                writer.write();
             }
             core.flush(&recent, mark)
         };
         match self.mode {
-            Flushing::InTurn => flush(),
-            Flushing::Beside => {
+            Flushing::Inline => flush(),
+            Flushing::Background => {
                 let thread = std::thread::Builder::new().name("store-flush".to_owned());
                 let flush = thread.spawn(flush).map_err(StoreError::engine)?;
                 self.flush = Some(flush);
@@ -205,7 +205,7 @@ impl Journaling {
         }
     }
 
-    /// Waits until the flush under way, if there is one, has ended, and tells how.
+    /// Waits for the flush in progress, if there is one, and returns its result.
     fn await_flush(&mut self) -> Result<(), StoreError> {
         match self.flush.take().map(JoinHandle::join) {
             None => Ok(()),
@@ -214,20 +214,20 @@ impl Journaling {
         }
     }
 
-    /// The next write fails when a flush has failed, not only the write that waits for the flush.
+    /// Reports a failed flush on the next write, not only on the write that waits for the flush.
     fn check_flush(&mut self) -> Result<(), StoreError> {
         if self.flush.as_ref().is_some_and(JoinHandle::is_finished) { self.await_flush() } else { Ok(()) }
     }
 
-    /// Brings everything into the file and marks it as closed in order.
+    /// Flushes everything into the file and marks it as closed cleanly.
     pub(super) fn close(mut self, core: &Core) -> Result<(), StoreError> {
         let flushed = self.await_flush();
         if self.failed {
             return Ok(());
         }
         flushed?;
-        if let Some(pen) = self.end_segment() {
-            pen.write();
+        if let Some(writer) = self.end_segment() {
+            writer.write();
         }
         core.flush_with(Changes::default(), Some(Mark { closed: true, ..self.mark }))
     }

@@ -1,6 +1,6 @@
-//! Keys as bytes whose order is the order of the values: big-endian numbers, terminated texts, tuples side by side.
+//! Encodes keys as bytes in the order of their values: big-endian numbers, terminated texts, concatenated tuples.
 //!
-//! **Invariant:** a key of a tenant's data starts with the tenant's id, so a scan of a tenant's prefix cannot leave the tenant.
+//! **Invariant:** a key of a tenant's data starts with the tenant's id, so a scan of a tenant's prefix never leaves the tenant.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -9,12 +9,12 @@ use tenantd_base::{
 };
 
 pub trait Key: Sized {
-    /// Whether it begins with a tenant: then all that it leads to is that tenant's.
+    /// Whether the key starts with a tenant. If so, every row under it belongs to that tenant.
     const OF_TENANT: bool = false;
 
     fn write(&self, out: &mut Vec<u8>);
 
-    /// Takes this value off the front of `input`.
+    /// Reads a value from the front of `input` and advances `input`.
     fn read(input: &mut &[u8]) -> Option<Self>;
 
     fn to_bytes(&self) -> Vec<u8> {
@@ -23,14 +23,14 @@ pub trait Key: Sized {
         out
     }
 
-    /// Reads a key that takes up all of `bytes`.
+    /// Reads a key that uses all of `bytes`.
     fn from_bytes(mut bytes: &[u8]) -> Option<Self> {
         let key = Self::read(&mut bytes)?;
         bytes.is_empty().then_some(key)
     }
 }
 
-/// A key that always takes up the same number of bytes, so that it can be found at the end of an index entry.
+/// A key of fixed length, so that it can be found at the end of an index entry.
 pub trait FixedKey: Key {
     const LENGTH: usize;
 }
@@ -93,7 +93,7 @@ impl<K: Kind> Key for Id<K> {
 
 impl Key for Timestamp {
     fn write(&self, out: &mut Vec<u8>) {
-        // Flipping the sign bit puts times before 1970 in front.
+        // Flipping the sign bit sorts times before 1970 first.
         out.extend_from_slice(&(self.as_millis() ^ i64::MIN).to_be_bytes());
     }
 
@@ -102,7 +102,7 @@ impl Key for Timestamp {
     }
 }
 
-/// The shared timeline comes first.
+/// The shared timeline sorts first.
 impl Key for Timeline {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -151,7 +151,7 @@ impl Key for String {
     }
 }
 
-/// Absent values come first.
+/// `None` sorts first.
 impl<K: Key> Key for Option<K> {
     fn write(&self, out: &mut Vec<u8>) {
         match self {
@@ -217,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_read_back_and_keep_the_order_of_their_values(left in sample(), right in sample()) {
+        fn keys_read_back_and_sort_like_their_values(left in sample(), right in sample()) {
             let (left_bytes, right_bytes) = (left.to_bytes(), right.to_bytes());
             prop_assert_eq!(Sample::from_bytes(&left_bytes), Some(left.clone()));
             prop_assert_eq!(left_bytes.cmp(&right_bytes), left.cmp(&right));

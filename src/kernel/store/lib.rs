@@ -1,10 +1,10 @@
-//! The embedded store: typed tables over one redb file, snapshots to read, one writer with group commit.
+//! The embedded store: typed tables in one redb file, snapshots for reading, and one writer with group commit.
 //!
-//! This folder is the only place that names redb or bincode. **Invariant:** a write that returned `Ok` is on the disk.
-//! **Boundary:** no type of the engine appears in a signature that other modules call, but for the door that tests use to
-//! put a crashing disk below it ([`RedbEngine::on_backends`]).
+//! Only this folder names redb or bincode. **Invariant:** a write that returned `Ok` is on the disk. **Boundary:** no type of the
+//! engine appears in a signature that other modules call. The exception is [`RedbEngine::on_backends`], which lets tests run the
+//! engine on a simulated crashing disk.
 
-// The list of tables is a macro that goes one level deeper for each.
+// The macro that lists the tables recurses once per table.
 #![recursion_limit = "256"]
 
 mod cache;
@@ -75,7 +75,7 @@ pub use installation::{
 pub use journal::{JournalId, Position};
 pub use journaling::Flushing;
 pub use key::{FixedKey, Key};
-pub use migrate::{FORMAT, Progress, Step, way};
+pub use migrate::{FORMAT, Progress, Step, migration_path};
 pub use outgoing::{
     OutgoingDirectory, Plan, Reach, Replay, SegmentName, Step as ReplayStep, leads_to, left_branches, left_since,
     verify as verify_segment,
@@ -113,24 +113,24 @@ use self::{
     writer::Queue,
 };
 
-/// How the writer is set up.
+/// Settings of the writer.
 #[derive(Clone, Copy, Debug)]
 pub struct WriterSettings {
     pub batch_size: usize,
     pub queue_length: usize,
 }
 
-/// How an installation's store is opened.
+/// Settings for opening an installation's store.
 #[derive(Clone, Debug)]
 pub struct StoreSettings {
     pub cache_bytes: usize,
     pub journal_bytes: u64,
     pub writer: WriterSettings,
-    /// What the times of commits are taken from.
+    /// The clock for the times of commits.
     pub clock: Clock,
 }
 
-/// A handle to the open store; clones share it. The file is closed when the last one is dropped.
+/// A handle to the open store. Clones share it. Dropping the last one closes the file.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
@@ -153,23 +153,23 @@ impl std::fmt::Debug for Store {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Without the queue the writer ends after what it was given; only then may the engine close the file.
+        // Closing the queue ends the writer after its pending jobs. Only then may the engine close the file.
         self.queue = None;
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
-            tracing::error!("the writer thread ended by a panic");
+            tracing::error!("the writer thread panicked");
         }
     }
 }
 
 impl Store {
-    /// A store on storage that nobody watches over.
+    /// A store whose free disk space is not monitored.
     pub fn new(engine: impl Engine, settings: WriterSettings) -> Result<Self, StoreError> {
         Self::on_volume(engine, settings, Arc::new(Volume::unwatched()))
     }
 
-    /// A store whose engine writes to `volume`, and whose writes wait for room there.
+    /// A store whose engine writes to `volume`. Its writes wait while the volume has no space.
     fn on_volume(engine: impl Engine, settings: WriterSettings, volume: Arc<Volume>) -> Result<Self, StoreError> {
         let engine: Arc<dyn Engine> = Arc::new(engine);
         let shared = Arc::new(Shared::new());
@@ -181,17 +181,17 @@ impl Store {
         Ok(Self { inner: Arc::new(Inner { engine, shared, volume, lanes, queue, writer }) })
     }
 
-    /// Runs `work` on one consistent snapshot, on this thread. For what takes microseconds; a scan belongs in [`Store::scan`].
+    /// Runs `work` on one consistent snapshot, on this thread. For work that takes microseconds; use [`Store::scan`] for scans.
     pub fn read<T, E: From<StoreError>>(&self, work: impl FnOnce(&ReadTx) -> Result<T, E>) -> Result<T, E> {
         let _measured = self.inner.shared.read_started();
         let tx = ReadTx::new(self.inner.engine.begin_read()?);
-        // A damaged page makes redb panic; that must cost this request and not the process.
+        // redb panics on a damaged page. That must fail this request, not the process.
         catch_unwind(AssertUnwindSafe(|| work(&tx)))
             .unwrap_or_else(|cause| Err(E::from(StoreError::Panicked(panic_text(cause.as_ref())))))
     }
 
-    /// Runs `work` on one consistent snapshot, on a thread that may block, for a request of a tenant. Tenants share the processors: see
-    /// [`Lanes`].
+    /// Runs `work` on one consistent snapshot, on a thread that may block, for a request of a tenant. Tenants share the
+    /// processors: see [`Lanes`].
     pub async fn scan_for<T, E>(
         &self,
         tenant: TenantId,
@@ -205,7 +205,7 @@ impl Store {
         self.inner.lanes.run(tenant, move || store.read(work)).await.map_err(StoreError::from)?
     }
 
-    /// As [`Store::scan_for`], for an export: it may take as long as its receiver does.
+    /// Like [`Store::scan_for`], for an export, which may take as long as its receiver.
     pub async fn scan_long<T, E>(&self, work: impl FnOnce(&ReadTx) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -215,8 +215,8 @@ impl Store {
         self.inner.lanes.run_long(move || store.read(work)).await.map_err(StoreError::from)?
     }
 
-    /// As [`Store::scan_long`], for upkeep that reads the whole store. Reads fail as [`StoreError::Unavailable`] once the server stops; work
-    /// that reads past the snapshot looks at the flag itself.
+    /// Like [`Store::scan_long`], for maintenance that reads the whole store. Reads fail with [`StoreError::Unavailable`] once
+    /// the server stops. Work that reads outside the snapshot must check the flag itself.
     pub(crate) async fn scan_until_stop<T: Send + 'static>(
         &self,
         work: impl FnOnce(&ReadTx, &Arc<AtomicBool>) -> Result<T, StoreError> + Send + 'static,
@@ -226,19 +226,19 @@ impl Store {
             let _measured = store.inner.shared.read_started();
             let stop = &store.inner.shared.stopping;
             let tx = ReadTx::new(Box::new(Interruptible::new(store.inner.engine.begin_read()?, stop.clone())));
-            // A damaged page makes redb panic; that must cost this work and not the process.
+            // redb panics on a damaged page. That must fail this work, not the process.
             catch_unwind(AssertUnwindSafe(|| work(&tx, stop)))
                 .unwrap_or_else(|cause| Err(StoreError::Panicked(panic_text(cause.as_ref()))))
         };
         self.inner.lanes.run_long(read).await.map_err(StoreError::from)?
     }
 
-    /// The threads that reads of tenants share.
+    /// The threads that the reads of tenants share.
     pub fn lanes(&self) -> &Lanes {
         &self.inner.lanes
     }
 
-    /// What each tenant uses of the processors.
+    /// The processor time that each tenant uses.
     pub fn shares(&self) -> &Shares {
         self.inner.lanes.shares()
     }
@@ -255,9 +255,9 @@ impl Store {
             .unwrap_or_else(|error| Err(E::from(StoreError::Panicked(error.to_string()))))
     }
 
-    /// Runs `work` in the next transaction and returns once it is durable. `work` **may run more than once**: it takes time, ids
-    /// and randomness from outside, does no I/O, and checks before it writes. While writes are held back it waits, unless it is made
-    /// [`within_reserve`].
+    /// Runs `work` in the next transaction and returns once it is durable. `work` **may run more than once**: it gets time, ids
+    /// and randomness from outside, does no I/O, and checks before it writes. While disk space is short, the write waits unless
+    /// it is made [`within_reserve`].
     pub async fn write<T, E>(&self, work: impl FnMut(&mut WriteTx) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -266,9 +266,9 @@ impl Store {
         self.submit(Durability::Now, work).await
     }
 
-    /// The same for what a start after a loss of power makes again from what is durable: what a reader of the log derives from events,
-    /// together with its cursor. Returns once readers see it; it is on the disk with the next [`Store::write`], or a moment later, and
-    /// never without all that was written before it. What also appends events is durable at once.
+    /// Does the same for data that can be derived again after a loss of power: what a consumer of the log derives from events,
+    /// together with its cursor. Returns once readers see the change. The change is on the disk with the next [`Store::write`] or
+    /// shortly after, and never without everything written before it. A write that also appends events is durable at once.
     pub async fn write_derived<T, E>(&self, work: impl FnMut(&mut WriteTx) -> Result<T, E> + Send + 'static) -> Result<T, E>
     where
         T: Send + 'static,
@@ -286,64 +286,65 @@ impl Store {
         self.inner.volume.gate.pass().await?;
         match &self.inner.queue {
             Some(queue) => queue.submit(durability, work).await,
-            None => Err(E::from(StoreError::Unavailable("it is being closed".to_owned()))),
+            None => Err(E::from(StoreError::Unavailable("it is shutting down".to_owned()))),
         }
     }
 
-    /// The volume that the store is on: how much room there is for writes.
+    /// The volume of the store, which decides whether there is space for writes.
     pub fn volume(&self) -> &Arc<Volume> {
         &self.inner.volume
     }
 
-    /// Lets everything go on that waits, holds nothing back from now on, and ends upkeep that reads the whole store: for the end of a server.
-    pub fn let_all_write(&self) {
+    /// Prepares a shutdown: lets all waiting writes continue, stops holding writes back, and ends maintenance that reads the
+    /// whole store.
+    pub fn begin_shutdown(&self) {
         self.inner.shared.stopping.store(true, Ordering::Relaxed);
         self.inner.volume.end();
     }
 
-    /// Whether there is room for whatever anyone wants to write.
+    /// Fails unless there is enough space for any write.
     pub fn ensure_room(&self) -> Result<(), StoreError> {
         if self.inner.volume.gate.room() == WriteRoom::Ample { Ok(()) } else { Err(StoreError::NoRoom) }
     }
 
-    /// Whether there is room for what is written [`within_reserve`].
+    /// Fails unless there is space for a write that is made [`within_reserve`].
     pub fn ensure_reserve(&self) -> Result<(), StoreError> {
         if self.inner.volume.gate.room() == WriteRoom::Exhausted { Err(StoreError::NoReserve) } else { Ok(()) }
     }
 
-    /// A number that grows with every commit that changes the table: for caches of what it holds.
+    /// A number that grows with every commit that changes the table. Caches of its content compare it.
     pub fn version(&self, table: TableName) -> u64 {
         self.inner.shared.version(table.index())
     }
 
-    /// Returns when the table's version is no longer `seen`.
+    /// Returns once the table's version differs from `seen`.
     pub async fn changed(&self, table: TableName, seen: u64) {
         self.inner.shared.changed(table.index(), seen).await;
     }
 
-    /// Whether the store was not closed in order before this opening.
+    /// Whether the store was not closed cleanly before this opening.
     pub fn was_recovered(&self) -> bool {
         self.inner.engine.was_recovered()
     }
 
-    /// Writes the commits so far that are to leave the host to the directory of outgoing ones.
+    /// Writes the commits that must leave the host to the directory of outgoing segments.
     pub async fn cut_outgoing(&self) -> Result<(), StoreError> {
         let store = self.clone();
         let cut = tokio::task::spawn_blocking(move || store.inner.engine.cut_outgoing());
         cut.await.map_err(|error| StoreError::Panicked(error.to_string()))?
     }
 
-    /// Why the store takes no more writes, once that is so.
+    /// Why the store no longer accepts writes, if it has failed.
     pub fn failure(&self) -> Option<String> {
         self.inner.shared.failure()
     }
 
-    /// Returns when the store has failed.
+    /// Returns when the store has failed, with the reason.
     pub async fn failed(&self) -> String {
         self.inner.shared.failed().await
     }
 
-    /// What the writer is doing.
+    /// The current activity of the writer.
     pub fn writer(&self) -> WriterWatch {
         WriterWatch(self.inner.shared.progress.clone())
     }
@@ -353,7 +354,8 @@ impl Store {
         self.inner.shared.progress.set_patience(patience);
     }
 
-    /// Sets the limits of tenants for which the operator has set none. Without them there are none. Set once, when the server starts.
+    /// Sets the limits of tenants for which the operator has set none. Until then these tenants have no limits. Call it once, at
+    /// the start.
     pub fn set_quotas(&self, quotas: Quotas) {
         self.inner.shared.set_quotas(quotas);
     }
@@ -363,12 +365,12 @@ impl Store {
         self.inner.shared.quotas()
     }
 
-    /// The limits of a tenant now.
+    /// The current limits of a tenant.
     pub fn quotas_of(&self, tenant: TenantId) -> Result<Quotas, StoreError> {
         self.read(|tx| usage::limits(tx, tenant, &self.inner.shared.quotas()))
     }
 
-    /// Fails while the writer is stalled: a change that is handed in now would wait, and nobody could say what became of it.
+    /// Fails while the writer is stalled. A change submitted now would wait, with an unknown outcome.
     pub fn ensure_writer(&self) -> Result<(), StoreError> {
         match self.writer().stalled() {
             Some(busy) => Err(StoreError::Stalled { seconds: busy.elapsed.as_secs() }),
@@ -376,7 +378,7 @@ impl Store {
         }
     }
 
-    /// How many writes wait for the writer.
+    /// The number of writes that wait for the writer.
     pub fn waiting_writes(&self) -> usize {
         self.inner.queue.as_ref().map_or(0, Queue::waiting)
     }
@@ -385,18 +387,18 @@ impl Store {
         self.inner.shared.oldest_read_millis()
     }
 
-    /// Sets the tables whose records and indexes every snapshot is checked by. Set once, when the server starts.
+    /// Sets the tables that every snapshot verifies. Call it once, at the start.
     pub fn set_checked_tables(&self, tables: Vec<&'static dyn Checked>) {
         self.inner.shared.checked.get_or_init(|| check::CheckedTables(tables));
     }
 
-    /// Writes a consistent copy of the whole store to a new file while the store is in use. A copy of a damaged store is refused.
+    /// Writes a consistent copy of the whole store to a new file while the store is in use. Refuses to copy a damaged store.
     pub async fn snapshot(&self, path: std::path::PathBuf) -> Result<SnapshotReport, StoreError> {
         let tables = self.inner.shared.checked.get().cloned().unwrap_or_default();
         self.scan(move |tx| snapshot::write(tx, &path, &tables.0)).await
     }
 
-    /// Counts and digests what every table holds.
+    /// Counts and digests the content of every table.
     pub async fn tally(&self) -> Result<SnapshotReport, StoreError> {
         self.scan(snapshot::tally).await
     }
@@ -406,7 +408,7 @@ impl Store {
         self.scan(move |tx| check::run(tx, &tables)).await
     }
 
-    /// Brings an older file to the format of this release; a newer one is refused.
+    /// Migrates an older store to the format of this release. Refuses a newer one.
     pub async fn migrate(&self, steps: &'static [Step]) -> Result<(), StoreError> {
         migrate::run(self, steps).await
     }

@@ -1,9 +1,10 @@
-//! Commits that are to leave the host: collected in memory, written to segments in a directory of their own, and sent from there.
+//! Commits that leave the host: collected in memory, written to segment files in their own directory, and sent from there.
 //!
-//! A segment has consecutive commits of one opening of the store, and says which commit that opening follows. Segments may overlap:
-//! after a crash, the commits in the journal are written again. **Invariant:** a commit is in a segment before it leaves the journal, and
-//! only if it is in the store. A commit that is too large for the journal is announced, and confirmed once it is in the store. A
-//! segment that cannot be written is dropped: the store goes on, and the directory stops being [complete](OutgoingDirectory::base).
+//! A segment contains consecutive commits of one opening of the store and names the commit that this opening follows. Segments
+//! may overlap: after a crash, the commits in the journal are written again. **Invariant:** a commit is in a segment before it
+//! leaves the journal, and only if it is in the store. A commit that is too large for the journal is announced first, and
+//! confirmed once it is in the store. If a segment cannot be written, it is dropped: the store continues, and the directory is no
+//! longer [complete](OutgoingDirectory::base).
 
 mod plan;
 mod replay;
@@ -34,21 +35,21 @@ const DIGEST: usize = 32;
 const SUFFIX: &str = "commits";
 const ANNOUNCED: &str = "announced";
 const DIRECTORY: &str = "outgoing";
-/// How much may wait in the directory: more than an hour of heavy writing, and only a part of the volume.
+/// The most bytes in the directory: more than an hour of heavy writing, and only a part of the volume.
 const MOST_BYTES: u64 = 256 << 20;
 const VOLUME_SHARE: u64 = 16;
-/// Says that every commit since a backup is outside of this host or waits here.
+/// Marks the directory as complete: every commit since a backup has left this host or is here.
 const COMPLETE: &str = "complete";
-/// The same, while that backup is written.
+/// The same mark, while that backup is being written.
 const PENDING: &str = "pending";
 
-/// The name of a segment says where it belongs.
+/// The name of a segment, which contains its position in the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentName {
-    /// Its commits, counted through all openings of the store.
+    /// The numbers of its first and last commit, counted through all openings of the store.
     pub first: u64,
     pub last: u64,
-    /// The earliest and the latest time of a commit in it.
+    /// The earliest and the latest time of its commits.
     pub since: Timestamp,
     pub until: Timestamp,
     /// The opening of the store.
@@ -80,7 +81,7 @@ impl SegmentName {
         })
     }
 
-    /// Takes in the next commit.
+    /// Adds the next commit.
     fn extend(&mut self, number: u64, at: Timestamp) {
         (self.last, self.since, self.until) = (number, self.since.min(at), self.until.max(at));
     }
@@ -91,7 +92,7 @@ impl SegmentName {
 pub struct OutgoingDirectory(PathBuf);
 
 impl OutgoingDirectory {
-    /// The one of a data directory. It exists while commits are to leave the host.
+    /// The one of a data directory. It exists while commits must leave the host.
     pub fn of(data: &Path) -> Self {
         Self(data.join(DIRECTORY))
     }
@@ -100,7 +101,7 @@ impl OutgoingDirectory {
         self.0.exists()
     }
 
-    /// Decides whether commits leave the host, from the next time on that the store is opened.
+    /// Sets whether commits leave the host. Takes effect when the store is next opened.
     pub fn set(&self, leave: bool) -> Result<(), StoreError> {
         use std::os::unix::fs::DirBuilderExt;
         if leave && self.exists() {
@@ -115,7 +116,7 @@ impl OutgoingDirectory {
         sync_directory(self.0.parent().unwrap_or(&self.0))
     }
 
-    /// Removes what a process that was killed was writing.
+    /// Removes files that a killed process was writing.
     fn remove_unfinished(&self) -> Result<(), StoreError> {
         for entry in std::fs::read_dir(&self.0).map_err(|error| self.failed(&error))? {
             let path = entry.map_err(|error| self.failed(&error))?.path();
@@ -126,7 +127,7 @@ impl OutgoingDirectory {
         Ok(())
     }
 
-    /// The segments that wait, the oldest first.
+    /// The waiting segments, the oldest first.
     pub fn segments(&self) -> Result<Vec<SegmentName>, StoreError> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.0).map_err(|error| self.failed(&error))? {
@@ -141,7 +142,7 @@ impl OutgoingDirectory {
         std::fs::read(self.0.join(name.to_string())).map_err(|error| self.failed(&error))
     }
 
-    /// Removes a segment that is damaged: only the next backup has its commits.
+    /// Removes a damaged segment. Only the next backup has its commits.
     pub fn give_up(&self, name: SegmentName) -> Result<(), StoreError> {
         self.set_incomplete()?;
         metrics::counter!("tenantd_outgoing_segments_lost_total").increment(1);
@@ -152,19 +153,20 @@ impl OutgoingDirectory {
         remove_file(&self.0.join(name.to_string()))
     }
 
-    /// The backup that was made with this installation key and since which every commit has left the host or waits here.
+    /// Returns the backup that the directory is complete for: it was made with this installation key, and every commit since then
+    /// has left the host or is here.
     pub fn base(&self, key: KeyFingerprint) -> Option<String> {
         let found = std::fs::read(self.0.join(COMPLETE)).ok()?;
         String::from_utf8(found.strip_prefix(&key)?.to_vec()).ok().filter(|backup| !backup.is_empty())
     }
 
-    /// A backup begins: from its snapshot on, the directory is complete once the backup is.
+    /// Marks the start of a backup. Once the backup is finished, the directory is complete from its snapshot on.
     pub fn begin_backup(&self, key: KeyFingerprint, backup: &str) -> Result<(), StoreError> {
         let content = [&key, backup.as_bytes()].concat();
         if self.exists() { write_private_file(&self.0.join(PENDING), &content) } else { Ok(()) }
     }
 
-    /// The backup is outside of the host. Nothing changes when a commit was lost meanwhile.
+    /// Marks the end of a backup that has left the host. Does nothing if a commit was lost meanwhile.
     pub fn end_backup(&self) -> Result<(), StoreError> {
         match std::fs::rename(self.0.join(PENDING), self.0.join(COMPLETE)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(self.failed(&error)),
@@ -172,7 +174,8 @@ impl OutgoingDirectory {
         }
     }
 
-    /// A commit will never leave the host, or the backup that it follows is gone: only the next backup has it.
+    /// Marks the directory as incomplete: a commit will never leave the host, or the backup it follows is gone. Only the next
+    /// backup has it.
     pub fn set_incomplete(&self) -> Result<(), StoreError> {
         if self.exists() { [PENDING, COMPLETE].iter().try_for_each(|name| remove_file(&self.0.join(name))) } else { Ok(()) }
     }
@@ -181,7 +184,8 @@ impl OutgoingDirectory {
         StoreError::Installation(format!("{}: {error}", self.0.display()))
     }
 
-    /// Confirms what was announced and is in the store, which ends with this commit. The rest was never committed.
+    /// Confirms announced commits that are in the store, whose last commit is `end`. Removes the others, which were never
+    /// committed.
     pub(super) fn settle(&self, end: Position) -> Result<(), StoreError> {
         for entry in std::fs::read_dir(&self.0).map_err(|error| self.failed(&error))? {
             let path = entry.map_err(|error| self.failed(&error))?.path();
@@ -213,7 +217,7 @@ impl OutgoingDirectory {
             waiting += entry.and_then(|entry| entry.metadata()).map_or(0, |data| data.len());
         }
         if waiting > most {
-            let problem = format!("{}: {waiting} bytes would wait here, and at most {most} may", self.0.display());
+            let problem = format!("{}: {waiting} bytes would wait here, but the limit is {most}", self.0.display());
             return Err(StoreError::Installation(problem));
         }
         write_private_file(path, content)
@@ -226,15 +230,15 @@ pub(super) struct Outgoing {
     journal: JournalId,
     before: Position,
     collected: Vec<u8>,
-    /// Of what was collected.
+    /// The name of the segment collected so far.
     name: Option<SegmentName>,
-    pen: Pen,
+    writer: SegmentWriter,
 }
 
 impl Outgoing {
     pub(super) fn new(directory: OutgoingDirectory, journal: JournalId, before: Position) -> Self {
-        let pen = Pen { directory, waiting: Arc::default() };
-        Self { journal, before, collected: Vec::new(), name: None, pen }
+        let writer = SegmentWriter { directory, waiting: Arc::default() };
+        Self { journal, before, collected: Vec::new(), name: None, writer }
     }
 
     pub(super) fn add(&mut self, number: u64, at: Timestamp, changes: &[u8]) {
@@ -261,34 +265,34 @@ impl Outgoing {
         Some(Segment { name, content })
     }
 
-    /// Ends the segment of what was collected so far. [`Pen::write`] writes it.
+    /// Ends the segment of the commits collected so far. [`SegmentWriter::write`] writes it.
     pub(super) fn cut(&mut self) {
         let segment = self.take();
-        self.pen.waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(segment);
+        self.writer.waiting.lock().unwrap_or_else(PoisonError::into_inner).extend(segment);
     }
 
-    pub(super) fn pen(&self) -> Pen {
-        self.pen.clone()
+    pub(super) fn writer(&self) -> SegmentWriter {
+        self.writer.clone()
     }
 
-    /// Writes what was collected, the last of it not being in the store yet.
+    /// Writes the commits collected so far, the last of which is not in the store yet.
     pub(super) fn announce(&mut self) -> Option<Announced> {
-        self.pen.write();
+        self.writer.write();
         let Segment { name, content } = self.take()?;
-        let directory = self.pen.directory.clone();
+        let directory = self.writer.directory.clone();
         let written = directory.write(&directory.announced(name), &content);
         directory.or_incomplete(written).then_some(Announced { directory, name })
     }
 }
 
-/// Writes segments, each before a later one: when it returns, everything is written that was ended before.
+/// Writes segments in order. When it returns, every segment ended before the call is written.
 #[derive(Clone, Debug)]
-pub(super) struct Pen {
+pub(super) struct SegmentWriter {
     directory: OutgoingDirectory,
     waiting: Arc<Mutex<Vec<Segment>>>,
 }
 
-impl Pen {
+impl SegmentWriter {
     pub(super) fn write(&self) {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         for Segment { name, content } in waiting.drain(..) {
@@ -304,7 +308,7 @@ struct Segment {
     content: Vec<u8>,
 }
 
-/// A segment that is on the disk, with a commit that is not in the store yet.
+/// A segment on the disk whose last commit is not in the store yet.
 #[derive(Debug)]
 pub(super) struct Announced {
     directory: OutgoingDirectory,
@@ -312,20 +316,20 @@ pub(super) struct Announced {
 }
 
 impl Announced {
-    /// The commit is in the store.
+    /// Confirms that the commit is in the store.
     pub(super) fn confirm(self) {
         self.directory.or_incomplete(self.directory.confirm(self.name));
     }
 }
 
 impl OutgoingDirectory {
-    /// Whether it could be written. What could not be is left to the next backup.
+    /// Returns whether the write succeeded. After a failure the commits are only in the next backup.
     fn or_incomplete(&self, written: Result<(), StoreError>) -> bool {
         let Err(error) = written else { return true };
         metrics::counter!("tenantd_outgoing_segments_lost_total").increment(1);
-        tracing::error!(%error, "changes cannot leave this host; only the next backup will have them");
+        tracing::error!(%error, "cannot write changes that must leave this host; only the next backup will contain them");
         if let Err(error) = self.set_incomplete() {
-            tracing::error!(%error, "the directory of outgoing changes still says that it is complete");
+            tracing::error!(%error, "cannot mark the directory of outgoing changes as incomplete");
         }
         false
     }

@@ -1,14 +1,16 @@
-//! The pages of redb's file. Each page in use has a checksum that its parent keeps, which redb compares only when it is asked to.
+//! Verifies the pages of redb's file. Each page in use has a checksum in its parent, which redb compares only on request.
 //!
-//! redb wants a file for itself to compare its pages. The live file is therefore opened a second time, for reading alone, with a header of ours
-//! that shows redb one of the file's two trees. redb takes it for a file that was not closed in order, compares every page of the tree with
-//! its checksum, and is stopped before it repairs anything. Why that is sound while the store is written:
+//! redb needs exclusive access to a file to verify its pages. So the live file is opened a second time, read-only, with a
+//! modified header that shows redb one of the file's two trees. redb takes it for a file that was not closed cleanly, compares
+//! every page of the tree with its checksum, and is stopped before it repairs anything. This is sound while the store is written,
+//! for these reasons:
 //!
-//! - The tree of records: redb does not reuse a page that a reader may still see. The caller holds a snapshot from before the header was read,
-//!   so every page below the root in that header stays as it is.
-//! - The tree of redb's own bookkeeping (free pages): no reader protects it, and each commit replaces parts of it. But as long as the
-//!   header names a root, a start after a crash would use that root, so redb leaves its pages alone until the next commit is on the disk. If the
-//!   header is the same after the comparison, the comparison counts. Otherwise it is repeated. The tree is small.
+//! - The tree of records: redb does not reuse a page that a reader may still see. The caller holds a snapshot from before the
+//!   header was read, so every page below the root in that header stays unchanged.
+//! - The tree of redb's own bookkeeping (free pages): no reader protects it, and each commit replaces parts of it. But while the
+//!   header names a root, a start after a crash would use that root, so redb leaves its pages alone until the next commit is on
+//!   the disk. If the header is the same after the comparison, the result is valid. Otherwise the comparison is repeated. The
+//!   tree is small.
 
 use std::{
     fs::File,
@@ -29,20 +31,21 @@ use tenantd_base::telemetry::panic_text;
 
 use super::{error::StoreError, transaction::ReadTx};
 
-/// Memory for pages that are being compared.
+/// The page cache during a comparison.
 const CACHE_BYTES: usize = 16 << 20;
-/// How often something is read again that a commit has changed meanwhile.
+/// How often a read is repeated when a commit changed the data meanwhile.
 const ATTEMPTS: usize = 100;
 
-/// Compares every page of a file that nobody has open with its checksum. The error says what is wrong. redb may panic on a damaged page.
+/// Compares every page of a closed file with its checksum. The error says what is wrong. redb may panic on a damaged page.
 ///
-/// A file that was closed in order needs no repair, so one that does is damaged: redb's repair would return to an older state.
+/// A file that was closed cleanly needs no repair, so a file that needs one is damaged: redb's repair would return to an older
+/// state.
 pub(super) fn verify_closed(path: &Path) -> Result<(), String> {
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES);
     builder.set_repair_callback(RepairSession::abort);
     let mut database = builder.open(path).map_err(|error| match error {
-        DatabaseError::RepairAborted => "the file is not as it was when it was closed".to_owned(),
+        DatabaseError::RepairAborted => "the file has changed since it was closed".to_owned(),
         error => error.to_string(),
     })?;
     match database.check_integrity() {
@@ -52,8 +55,8 @@ pub(super) fn verify_closed(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Compares every page of the live store's file with its checksum, and says what is wrong. `_held` keeps the pages of the records as they
-/// are meanwhile. It ends early once `stop` is set.
+/// Compares every page of the live store's file with its checksum and returns a problem, if there is one. `_held` is the snapshot
+/// that keeps the pages of the records unchanged meanwhile. Returns early once `stop` is set.
 pub(super) fn problem_in_live(path: &Path, _held: &ReadTx, stop: &Arc<AtomicBool>) -> Result<Option<String>, StoreError> {
     let failed = |error: io::Error| StoreError::Installation(format!("{}: {error}", path.display()));
     let open = || File::open(path).map_err(failed);
@@ -73,19 +76,19 @@ pub(super) fn problem_in_live(path: &Path, _held: &ReadTx, stop: &Arc<AtomicBool
             return Ok(bookkeeping);
         }
     }
-    Err(StoreError::Engine("the store was written too often to compare its free pages".to_owned()))
+    Err(StoreError::Engine("the store is written too often to compare its free pages".to_owned()))
 }
 
-/// Has redb compare the pages of a tree.
+/// Makes redb compare the pages of a tree.
 fn compare(file: File, header: &Header, tree: Tree, stop: &Arc<AtomicBool>) -> Result<Option<String>, StoreError> {
     let Some(header) = header.showing(tree) else { return Ok(None) };
-    // After the header: what it leads to is within this length.
+    // Read the length after the header: all pages that the header leads to are within it.
     let length = file.metadata().map_err(StoreError::engine)?.len();
     let backend = LiveFile { file, length, header: Mutex::new(header), stop: stop.clone() };
     let mut builder = Database::builder();
     builder.set_cache_size(CACHE_BYTES);
-    // redb reports its progress first at the beginning, and then when it has compared all pages: as less than half if it must return to an older
-    // state, because a page does not match, and as more if it goes on with this one.
+    // redb reports its progress first at the start, and again when it has compared all pages. It reports less than half if a page
+    // does not match and it must return to an older state, and more than half if the current state is good.
     let matched = Arc::new(AtomicBool::new(false));
     let all_match = matched.clone();
     builder.set_repair_callback(move |session| {
@@ -96,18 +99,18 @@ fn compare(file: File, header: &Header, tree: Tree, stop: &Arc<AtomicBool>) -> R
     });
     let outcome = catch_unwind(AssertUnwindSafe(|| builder.create_with_backend(backend).map(drop)));
     if stop.load(Ordering::Relaxed) {
-        return Err(StoreError::Unavailable("it is being closed".to_owned()));
+        return Err(StoreError::Unavailable("it is shutting down".to_owned()));
     }
     match outcome {
         Ok(Err(DatabaseError::RepairAborted)) if matched.load(Ordering::Relaxed) => Ok(None),
         Ok(Err(DatabaseError::RepairAborted)) => Ok(Some("a page of the store's file does not match its checksum".to_owned())),
         Ok(Err(error)) => Ok(Some(format!("a page of the store's file is damaged: {error}"))),
-        Ok(Ok(())) => Err(StoreError::Engine("redb has not compared the pages of its file".to_owned())),
+        Ok(Ok(())) => Err(StoreError::Engine("redb did not compare the pages of its file".to_owned())),
         Err(cause) => Ok(Some(format!("a page of the store's file is damaged: {}", panic_text(cause.as_ref())))),
     }
 }
 
-/// redb keeps two trees in its file.
+/// The two trees in redb's file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Tree {
     Records,
@@ -119,7 +122,7 @@ const SLOT_BYTES: usize = 128;
 type HeaderBytes = [u8; HEADER_BYTES];
 type Slot = [u8; SLOT_BYTES];
 
-/// Where things are in the header of redb's file format 3, and in the two slots of it that each describe a commit.
+/// Offsets in the header of redb's file format 3, and in its two slots, each of which describes a commit.
 mod place {
     pub(super) const FLAGS: usize = 9;
     pub(super) const SLOTS: [usize; 2] = [64, 192];
@@ -128,12 +131,12 @@ mod place {
     pub(super) const CHECKSUM: usize = 112;
 }
 
-/// The second slot has the last commit, and not the first.
+/// The flag that the second slot has the last commit.
 const SECOND_SLOT: u8 = 1;
-/// redb repairs such a file when it opens it. A third flag, for commits in two phases, would let it skip that.
+/// The flag that makes redb repair the file when it opens it. A third flag, for two-phase commits, would let redb skip that.
 const NOT_CLOSED: u8 = 2;
 
-/// The header of redb's file, and the slot in it of the last durable commit.
+/// The header of redb's file, and its slot of the last durable commit.
 #[derive(Clone, PartialEq, Eq)]
 struct Header {
     bytes: HeaderBytes,
@@ -141,7 +144,7 @@ struct Header {
 }
 
 impl Header {
-    /// `None` when it does not match its checksum, however often it is read: a commit may write it meanwhile.
+    /// Reads the header. `None` if no attempt matches its checksum; a commit may write the header at the same time.
     fn read(file: &File) -> io::Result<Option<Self>> {
         for _ in 0..ATTEMPTS {
             let mut bytes = [0; HEADER_BYTES];
@@ -154,7 +157,7 @@ impl Header {
         Ok(None)
     }
 
-    /// The same commit with one tree alone, in a file that was not closed. `None` when that tree is empty.
+    /// The header of the same commit with only one tree, marked as not closed. `None` when that tree is empty.
     fn showing(&self, tree: Tree) -> Option<HeaderBytes> {
         let (shown, hidden) = match tree {
             Tree::Records => (place::HAS_RECORDS, place::HAS_BOOKKEEPING),
@@ -169,7 +172,7 @@ impl Header {
         checksum.copy_from_slice(&XxHash3_128::oneshot(content).to_le_bytes());
         let mut bytes = self.bytes;
         *bytes.get_mut(place::FLAGS)? = NOT_CLOSED;
-        // The other slot may have a commit that is not complete yet.
+        // The other slot may contain an unfinished commit.
         for start in place::SLOTS {
             bytes.get_mut(start..start + SLOT_BYTES)?.copy_from_slice(&slot);
         }
@@ -192,7 +195,8 @@ fn has_checksum(slot: &Slot) -> bool {
         .is_some_and(|(content, checksum)| checksum == XxHash3_128::oneshot(content).to_le_bytes())
 }
 
-/// The live file for reading alone, under another header. redb writes that header once before it compares pages, and nothing else.
+/// The live file, opened read-only with a modified header. redb writes that header once before it compares pages, and nothing
+/// else.
 #[derive(Debug)]
 struct LiveFile {
     file: File,
@@ -216,7 +220,7 @@ impl StorageBackend for LiveFile {
         if self.stop.load(Ordering::Relaxed) {
             return Err(io::ErrorKind::Interrupted.into());
         }
-        // Out of memory first, so that the page comes from the disk. One that waits to be written stays.
+        // Evict the page from memory first, so that it is read from the disk. A page that waits to be written stays.
         let length = std::num::NonZeroU64::new(out.len() as u64);
         rustix::fs::fadvise(&self.file, offset, length, rustix::fs::Advice::DontNeed)?;
         self.file.read_exact_at(out, offset)
@@ -273,7 +277,7 @@ mod tests {
 
     const ROWS: TableDefinition<'static, u32, &'static [u8]> = TableDefinition::new("rows");
 
-    /// Grows, changes and frees pages all over the tree.
+    /// Adds, changes and frees pages all over the tree.
     fn change(database: &Database, round: u32, quick_repair: bool) {
         let mut transaction = database.begin_write().unwrap();
         transaction.set_two_phase_commit(true);
@@ -291,13 +295,13 @@ mod tests {
         transaction.commit().unwrap();
     }
 
-    /// Compares the file again and again while it is written. How many commits there were meanwhile.
+    /// Compares the file repeatedly while it is written. Returns the number of commits meanwhile.
     fn compare_under_load(quick_repair: bool) -> u32 {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
         let database = Arc::new(Database::builder().set_cache_size(1 << 20).create(&path).unwrap());
         (0..20).for_each(|round| change(&database, round, quick_repair));
-        // A snapshot of the store is one of redb's below. This one stands for it in the signature.
+        // A snapshot of the store contains one of redb. This one only satisfies the signature.
         let other = RedbEngine::create(&directory.path().join("other"), 1 << 20).unwrap();
         let (done, commits) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
         let writer = thread::spawn({
@@ -312,7 +316,7 @@ mod tests {
             let reader = database.begin_read().unwrap();
             match problem_in_live(&path, &held(&other), &Arc::default()) {
                 Ok(found) => assert_eq!(found, None, "round {round}"),
-                // On a busy machine the writer may always be faster. The records were compared all the same.
+                // On a busy machine the writer may always be faster. The records were still compared.
                 Err(error) => assert!(error.to_string().contains("written too often"), "{error}"),
             }
             drop(reader);
@@ -323,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sound_file_is_sound_while_it_is_written() {
+    fn a_good_file_passes_while_it_is_written() {
         for quick_repair in [false, true] {
             let commits = compare_under_load(quick_repair);
             assert!(commits > 100, "{commits} commits");
@@ -331,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flipped_bit_is_reported_unless_it_does_no_harm() {
+    fn a_harmful_flipped_bit_is_reported() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
         let engine = RedbEngine::create(&path, 1 << 20).unwrap();

@@ -1,13 +1,13 @@
-//! Nobody but the owner may read what is in the data directory: it holds the records of all tenants, and the key to their secrets.
-//! New files are private by the process's umask; what an older release or another program left open is closed when the directory is
-//! taken hold of.
+//! Keeps the data directory private to its owner: it holds the records of all tenants and the key to their secrets. The process's
+//! umask makes new files private. When the directory is locked, files that an older release or another program left readable
+//! become private too.
 
 use std::{io, os::unix::fs::PermissionsExt, path::Path};
 
-/// Permissions of others than the owner.
+/// The permissions of group and others.
 const OTHERS: u32 = 0o077;
 
-/// Closes the directory, and everything in it, to others than the owner.
+/// Removes all permissions of group and others from the directory and everything in it.
 pub(super) fn make_private(directory: &Path) {
     if let Err(error) = close(directory).and_then(|()| close_all(directory)) {
         tracing::warn!(%error, directory = %directory.display(), "files in the data directory may be readable by others");
@@ -18,7 +18,7 @@ fn close_all(directory: &Path) -> io::Result<()> {
     let mut outcome = Ok(());
     for entry in std::fs::read_dir(directory)? {
         let entry = entry?;
-        // A link leads elsewhere, and what is there belongs to somebody else.
+        // A link may lead outside the directory, to files that tenantd does not own.
         let kind = entry.file_type()?;
         if kind.is_symlink() {
             continue;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_open_to_others_is_closed_and_links_are_left_alone() {
+    fn files_become_private_and_links_are_left_alone() {
         let (directory, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (inner, outside) = (directory.path().join("search/0"), elsewhere.path().join("file"));
         std::fs::create_dir_all(&inner).unwrap();

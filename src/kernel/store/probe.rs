@@ -1,4 +1,4 @@
-//! A write that is of no use but to show that writes go all the way to the disk.
+//! A write whose only purpose is to show that writes reach the disk.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ impl Record for ProbeRecord {
 static PROBE: Table<u8, ProbeRecord> = Table::new(catalog::PROBE, &[]);
 
 impl Store {
-    /// Returns when the writer has answered, whatever the answer: one that hangs never does.
+    /// Returns when the writer has answered, with success or an error. A writer that hangs never answers.
     pub async fn probe(&self, now: Timestamp) -> Result<(), StoreError> {
         within_reserve(self.write(move |tx| PROBE.put(tx, &0, &ProbeRecord { at: now }))).await
     }
@@ -30,7 +30,7 @@ mod tests {
     use crate::codec::assert_golden;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_matches_the_golden_file() {
         assert_golden("probe", &ProbeRecord { at: Timestamp::from_millis(1_767_225_600_000) });
     }
 }

@@ -1,10 +1,10 @@
-//! Changes that are durable in the journal and not yet in the database's file, as a layer over it.
+//! Changes that are durable in the journal but not yet in the database's file, as a layer over the file.
 //!
-//! Every copy shows what was there when it was made. All copies share one memory: the newest state of each table, and undo for copies
-//! that have not seen the newest batches. The newest copy reads the newest state and nothing else, so it pays neither for what was
-//! removed nor for who else reads. An older copy asks the undo of the batches that it has not seen first. Undo that no living copy needs
-//! is freed, and undo that no living copy needs apart is joined; the rest stays until the whole memory goes, which is when the journal's
-//! half is full. **Invariant:** only the newest copy takes batches in. `DESIGN.md` proves that this is right.
+//! Every copy shows the state at the time it was made. All copies share one memory: the newest state of each table, and undo for
+//! copies that have not seen the newest batches. The newest copy reads only the newest state, so removals and other readers cost
+//! it nothing. An older copy first checks the undo of the batches that it has not seen. Undo that no living copy needs is freed,
+//! and undo that no living copy needs separately is joined. The rest stays until the whole memory is freed, when the journal's
+//! half is full. **Invariant:** only the newest copy accepts batches. `DESIGN.md` has the proof.
 
 mod cleared;
 mod living;
@@ -23,7 +23,7 @@ use bytes::Bytes;
 
 use self::{
     cleared::{Cleared, LeftOut, Run},
-    living::Seen,
+    living::CopyVersion,
     rows::{Rows, Stride},
     state::KeyState,
 };
@@ -33,17 +33,18 @@ use super::{
     error::StoreError,
 };
 
-/// How many entries a walk takes at first, and how many at the most: the writer waits meanwhile. Most walks are short.
+/// How many entries a walk takes in its first step and at most in later steps. The writer waits during a step. Most walks are
+/// short.
 const FIRST_STRIDE: usize = 4;
 const LONGEST_STRIDE: usize = 256;
 
-/// After so many batches the undo of all tables is trimmed, also of those that the batch does not change.
+/// After this many batches the undo of all tables is trimmed, including tables that the batch does not change.
 const TRIM_ALL_EVERY: u64 = 64;
 
 #[derive(Debug, Default)]
 struct SharedRows {
     rows: RwLock<Rows>,
-    /// Readers write here. It has a lock of its own, so that the writer does not wait.
+    /// Readers write here. It has its own lock, so that the writer does not wait.
     cleared: RwLock<Cleared>,
 }
 
@@ -59,9 +60,9 @@ impl SharedRows {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Recent {
-    /// Those that a batch has changed so far: copied when one more comes, which is soon no longer the case.
+    /// The tables changed so far. The map is copied when a batch adds a table, which soon becomes rare.
     tables: Arc<BTreeMap<RawTable, Arc<SharedRows>>>,
-    seen: Arc<Seen>,
+    seen: Arc<CopyVersion>,
 }
 
 /// The changes of one table, as a copy shows them.
@@ -71,7 +72,7 @@ pub(super) struct RecentTable<'a> {
 }
 
 impl Recent {
-    /// The changed tables in the order of their codes, then of their segments.
+    /// The changed tables, ordered by code and then by segment.
     pub(super) fn tables(&self) -> impl Iterator<Item = (RawTable, RecentTable<'_>)> {
         self.tables.iter().map(|(table, rows)| (*table, RecentTable { rows, seen: self.seen.number() }))
     }
@@ -80,8 +81,8 @@ impl Recent {
         self.tables.get(&table).map(|rows| RecentTable { rows, seen: self.seen.number() })
     }
 
-    /// Puts a batch on top. Copies that were made before do not show it.
-    pub(super) fn take_in(&mut self, changes: Changes) {
+    /// Adds a batch. Copies that were made before do not show it.
+    pub(super) fn add_batch(&mut self, changes: Changes) {
         self.seen = Arc::new(self.seen.next());
         let (batch, living) = (self.seen.number(), self.seen.living());
         for (table, changed) in changes.into_tables() {
@@ -89,7 +90,7 @@ impl Recent {
                 Arc::make_mut(&mut self.tables).insert(table, Arc::default());
             }
             if let Some(rows) = self.tables.get(&table) {
-                let unneeded = rows.write().take_in(batch, changed, &living);
+                let unneeded = rows.write().add_batch(batch, changed, &living);
                 drop(unneeded);
             }
         }
@@ -101,14 +102,14 @@ impl Recent {
         }
     }
 
-    /// The database with these changes on top of it.
+    /// The database with these changes on top.
     pub(super) fn over<'a>(&'a self, below: &'a dyn EngineRead) -> Layer<'a> {
         Layer { recent: self, below }
     }
 }
 
 impl RecentTable<'_> {
-    /// Whether nothing of what lies below counts.
+    /// Whether all rows below are hidden.
     pub(super) fn is_dropped(&self) -> bool {
         self.rows.read().is_dropped(self.seen)
     }
@@ -117,7 +118,7 @@ impl RecentTable<'_> {
         self.rows.read().state(self.seen).is_empty()
     }
 
-    /// Calls `visit` for each change in key order. A write to the table waits for the end.
+    /// Calls `visit` for each change in key order. Writes to the table wait until it returns.
     pub(super) fn each(&self, visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), StoreError>) -> Result<(), StoreError> {
         self.rows.read().state(self.seen).each(visit)
     }
@@ -126,7 +127,7 @@ impl RecentTable<'_> {
         self.rows.read().get(key, self.seen) == KeyState::Removed
     }
 
-    /// Walks the rows below that count.
+    /// Walks the rows below that are not hidden.
     fn scan_below(
         &self,
         range: &KeyRange,
@@ -166,7 +167,7 @@ impl RecentTable<'_> {
         }
     }
 
-    /// The entries of a range. The writer does not wait for the end: entries are taken a few at a time.
+    /// The entries of a range. The writer does not wait for the whole walk, because entries are taken a few at a time.
     fn walk(&self, range: KeyRange, direction: Direction) -> impl Iterator<Item = (Bytes, Bytes)> {
         let mut rest = Some((range, FIRST_STRIDE));
         let strides = std::iter::from_fn(move || {

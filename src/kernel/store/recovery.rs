@@ -1,8 +1,10 @@
-//! What the three files of a store say together: redb's file with its mark, the journal, and the witness. A start goes on from what they
-//! agree on. If data that was on the disk cannot be read any more, the start is refused: it is not the torn end of a loss of power.
+//! Compares the three files of a store: redb's file with its mark, the journal, and the witness. A start continues from the state
+//! they agree on. If data that was on the disk is no longer readable, the start is refused, because a loss of power alone cannot
+//! cause that.
 //!
-//! **Invariant:** nothing is written here. The proof: a batch was on the disk if the witness or a later frame says so, or if the file
-//! has it. So the store stands behind the last frame without a gap, and it stands too early exactly if one of them names a higher number.
+//! **Invariant:** nothing is written here. A batch was on the disk if the witness, a later frame or the file proves it. The store
+//! ends at the last frame before a gap. Batches are lost exactly if one of the three names a higher number. `DESIGN.md` has the
+//! proof.
 
 use std::ops::RangeInclusive;
 
@@ -15,17 +17,17 @@ use super::{
     journal::{Commit, Frames, Head, read_head},
     recent::Recent,
     redb_file::Mark,
-    witness::{self, Found, Testimony},
+    witness::{self, Found, WitnessRecord},
 };
 
-/// The store as a start finds it.
+/// The state of the store before a start.
 #[derive(Debug)]
-pub(super) struct Examined {
-    /// What the journal has and the file has not.
-    pub(super) missed: Recent,
-    /// The same, commit by commit.
+pub(super) struct StoreState {
+    /// The changes in the journal that the file does not have yet.
+    pub(super) unflushed: Recent,
+    /// The same changes, commit by commit.
     pub(super) commits: Vec<Commit>,
-    /// Where the store stands with it.
+    /// The mark of the store with these changes.
     pub(super) mark: Mark,
     pub(super) damage: Option<Damage>,
 }
@@ -33,11 +35,11 @@ pub(super) struct Examined {
 /// What is wrong with the files of a store.
 #[derive(Debug)]
 pub struct Damage {
-    /// In words.
+    /// A description for the operator.
     pub problem: String,
-    /// The batches that were on the disk and are lost. None: no loss is known.
+    /// The batches that were on the disk and are lost. `None` if no loss is known.
     pub lost: Option<RangeInclusive<u64>>,
-    /// Those of them that can still be read. They rest on others that cannot, so they are no use to the store.
+    /// The lost batches that are still readable. They depend on unreadable ones, so the store cannot apply them.
     pub(super) readable: Vec<Changes>,
     /// The place of the newest event that was on the disk, as far as it is known.
     pub(super) log_end: u64,
@@ -48,86 +50,85 @@ impl Damage {
         Self { problem: problem.to_owned(), lost: None, readable: Vec::new(), log_end: 0 }
     }
 
-    /// Why a start is refused, and the two ways on.
+    /// The error that refuses a start and names the two ways to continue.
     pub(super) fn refusal(&self) -> StoreError {
         let lost = match &self.lost {
             Some(lost) if lost.start() == lost.end() => "a commit that was on the disk cannot be read any more".to_owned(),
             Some(lost) => format!("{} commits that were on the disk cannot be read any more", lost.end() - lost.start() + 1),
-            None => "whether anything is lost cannot be told".to_owned(),
+            None => "it is unknown whether anything is lost".to_owned(),
         };
         StoreError::Installation(format!(
             "the store is damaged: {}; {lost}. If you have the right files, put them back. Otherwise restore a backup into an empty \
-             directory with `tenantd restore`, or go on without what is lost with `tenantd repair --accept-loss`",
+             directory with `tenantd restore` or continue without the lost data with `tenantd repair --accept-loss`",
             self.problem
         ))
     }
 }
 
-/// Compares the files. `mark` is what the store's file says.
-pub(super) fn examine(mark: Mark, journal: &dyn StorageBackend, witness: &dyn StorageBackend) -> Result<Examined, StoreError> {
-    let said = witness::read(witness).map_err(StoreError::engine)?;
+/// Compares the files. `mark` is the mark in the store's file.
+pub(super) fn examine(mark: Mark, journal: &dyn StorageBackend, witness: &dyn StorageBackend) -> Result<StoreState, StoreError> {
+    let found = witness::read(witness).map_err(StoreError::engine)?;
     if mark.closed {
-        return Ok(Examined { missed: Recent::default(), commits: Vec::new(), mark, damage: contradiction(mark, said) });
+        return Ok(StoreState { unflushed: Recent::default(), commits: Vec::new(), mark, damage: contradiction(mark, found) });
     }
     let head = read_head(journal).map_err(StoreError::engine)?;
     if head == Head::Earlier {
-        let problem =
-            "the store was not closed in order by an earlier release: start that release once more and stop it, then upgrade";
+        let problem = "an earlier release did not close the store cleanly: start and stop that release once more, then upgrade";
         return Err(StoreError::Installation(problem.to_owned()));
     }
     let frames = Frames::find(journal, mark.id).map_err(StoreError::engine)?;
-    let (mut missed, mut commits, mut number) = (Recent::default(), Vec::new(), mark.number);
+    let (mut unflushed, mut commits, mut number) = (Recent::default(), Vec::new(), mark.number);
     while let Some(commit) = frames.commit(number + 1).map_err(StoreError::engine)? {
-        missed.take_in(decode(&commit.changes)?);
+        unflushed.add_batch(decode(&commit.changes)?);
         commits.push(commit);
         number += 1;
     }
-    let damage = find_damage(mark, number, head, &frames, said)?;
-    Ok(Examined { missed, commits, mark: Mark { number, ..mark }, damage })
+    let damage = find_damage(mark, number, head, &frames, found)?;
+    Ok(StoreState { unflushed, commits, mark: Mark { number, ..mark }, damage })
 }
 
 fn decode(changes: &[u8]) -> Result<Changes, StoreError> {
-    let newer = || StoreError::Installation("the journal was written by a newer release: install that again".to_owned());
+    let newer = || StoreError::Installation("a newer release wrote the journal: install that release again".to_owned());
     Changes::decode(changes).ok_or_else(newer)
 }
 
-/// What is wrong with a store that was closed in order, whose file needs no journal: it may be older than what is beside it.
-fn contradiction(mark: Mark, said: Found) -> Option<Damage> {
-    let Testimony { id, before, number, log_end } = match said {
-        Found::Nothing => return None,
+/// Checks a store that was closed cleanly. It needs no journal, but its file may be older than the files beside it.
+fn contradiction(mark: Mark, found: Found) -> Option<Damage> {
+    let WitnessRecord { id, before, number, log_end } = match found {
+        Found::Missing => return None,
         Found::Damaged => return Some(Damage::without_loss("tenantd.witness is damaged")),
-        Found::Said(said) => said,
+        Found::Valid(record) => record,
     };
     let lost = match (id == mark.id, before == mark.id) {
         (true, _) if number <= mark.number => return None,
-        // The opening that it is about had not begun to write.
+        // The opening that the witness describes had not written anything.
         (false, true) if number == 0 => return None,
         (true, _) => mark.number + 1..=number,
         (false, _) => 1..=number.max(1),
     };
-    let problem = "tenantd.redb is an older copy than the files beside it".to_owned();
+    let problem = "tenantd.redb is an older copy than the other files of the store".to_owned();
     Some(Damage { problem, lost: Some(lost), readable: Vec::new(), log_end })
 }
 
-fn find_damage(mark: Mark, number: u64, head: Head, frames: &Frames<'_>, said: Found) -> Result<Option<Damage>, StoreError> {
-    let testimony = match said {
-        Found::Said(said) if said.id == mark.id => Some(said),
+fn find_damage(mark: Mark, number: u64, head: Head, frames: &Frames<'_>, found: Found) -> Result<Option<Damage>, StoreError> {
+    let recorded = match found {
+        Found::Valid(record) if record.id == mark.id => Some(record),
         _ => None,
     };
-    let proven = frames.synced().max(testimony.map_or(0, |said| said.number));
+    let proven = frames.synced().max(recorded.map_or(0, |record| record.number));
     if number < proven {
         let problem = match frames.above(number).next() {
             Some(_) => "tenantd.journal is damaged",
             None => "the end of tenantd.journal is missing or damaged, or one of the files is an older copy",
         };
-        return lost(problem, number, proven, frames, testimony).map(Some);
+        return lost(problem, number, proven, frames, recorded).map(Some);
     }
-    let problem = match (head, said) {
+    let problem = match (head, found) {
         (Head::Of(id), _) if id != mark.id => "tenantd.journal belongs to another opening of the store, or to another store",
         (Head::Unreadable | Head::Earlier, _) => "tenantd.journal is missing, or its beginning is damaged",
-        (_, Found::Nothing) => "tenantd.witness is missing",
+        (_, Found::Missing) => "tenantd.witness is missing",
         (_, Found::Damaged) => "tenantd.witness is damaged",
-        (_, Found::Said(_)) if testimony.is_none() => {
+        (_, Found::Valid(_)) if recorded.is_none() => {
             "tenantd.witness belongs to another opening of the store, or to another store"
         }
         _ => return Ok(None),
@@ -135,7 +136,13 @@ fn find_damage(mark: Mark, number: u64, head: Head, frames: &Frames<'_>, said: F
     Ok(Some(Damage::without_loss(problem)))
 }
 
-fn lost(problem: &str, number: u64, proven: u64, frames: &Frames<'_>, testimony: Option<Testimony>) -> Result<Damage, StoreError> {
+fn lost(
+    problem: &str,
+    number: u64,
+    proven: u64,
+    frames: &Frames<'_>,
+    recorded: Option<WitnessRecord>,
+) -> Result<Damage, StoreError> {
     let mut readable = Vec::new();
     for later in frames.above(number) {
         if let Some(commit) = frames.commit(later).map_err(StoreError::engine)? {
@@ -143,6 +150,6 @@ fn lost(problem: &str, number: u64, proven: u64, frames: &Frames<'_>, testimony:
         }
     }
     let read_to = readable.iter().filter_map(events::log_end_in).max();
-    let log_end = read_to.max(testimony.map(|said| said.log_end)).unwrap_or_default();
+    let log_end = read_to.max(recorded.map(|record| record.log_end)).unwrap_or_default();
     Ok(Damage { problem: problem.to_owned(), lost: Some(number + 1..=proven), readable, log_end })
 }

@@ -1,8 +1,8 @@
-//! The engine: a batch becomes durable in the journal, is shown to readers as a layer in memory over redb's file, and reaches the file
-//! later with many others.
+//! The engine. A batch becomes durable in the journal, is visible to readers as a layer in memory over redb's file, and reaches
+//! the file later together with many others.
 //!
-//! Readers see three layers, the newest first: what is in the half of the journal that is being written, what is on its way into the
-//! file, and the file. `journaling.rs` is the writer's side of it; a start goes on from what `recovery.rs` finds.
+//! Readers see three layers, the newest first: the changes in the current half of the journal, the changes that are being
+//! flushed, and the file. `journaling.rs` is the writer's side. A start continues from the state that `recovery.rs` finds.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -25,63 +25,63 @@ use super::{
     journaling::{Flushing, Journaling},
     outgoing::{Outgoing, OutgoingDirectory},
     recent::Recent,
-    recovery::{self, Examined},
+    recovery::{self, StoreState},
     redb_file::{FileSnapshot, Mark, RedbFile, RepairProgress, private_options},
     spare::preallocate,
     spare_backend::SpareBackend,
     transaction::ReadTx,
     volume::Volume,
-    witness::{Testimony, Witness},
+    witness::{Witness, WitnessRecord},
 };
 
-/// Where the journal and the witness are, how much the journal holds, and the volume that all files of the store are on.
+/// The paths of the journal and the witness, the size of the journal, and the volume of all files of the store.
 pub(super) struct JournalFiles {
     pub(super) journal: PathBuf,
     pub(super) witness: PathBuf,
     pub(super) bytes: u64,
     pub(super) volume: Arc<Volume>,
-    /// Where commits go that are to leave the host.
+    /// The directory of commits that leave the host, if commits leave it.
     pub(super) outgoing: Option<OutgoingDirectory>,
 }
 
-/// What stands beside the file of a store.
-pub(super) struct Beside {
+/// The files beside the store's file.
+pub(super) struct SideFiles {
     pub(super) journal: Box<dyn StorageBackend>,
     pub(super) witness: Box<dyn StorageBackend>,
     outgoing: Option<OutgoingDirectory>,
 }
 
-/// How a store with a journal is opened.
+/// How to open a store with a journal.
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub cache_bytes: usize,
     pub journal_bytes: u64,
-    /// For the journal of this opening: no other has had it.
+    /// The id of this opening's journal. It must be unique.
     pub journal_id: JournalId,
     pub flushing: Flushing,
-    /// What the times of commits are taken from.
+    /// The clock for the times of commits.
     pub clock: Clock,
 }
 
 pub struct RedbEngine {
     core: Arc<Core>,
-    /// Without one, every batch goes straight into the file.
+    /// Without a journal, every batch goes straight into the file.
     journal: Option<Mutex<Journaling>>,
-    /// Whether the store was not closed in order before.
+    /// Whether the store was not closed cleanly before.
     recovered: bool,
 }
 
-/// What the writer shares with a flush.
+/// The state that the writer and a flush share.
 pub(super) struct Core {
     published: Mutex<Arc<View>>,
     file: RedbFile,
 }
 
-/// What a snapshot sees.
+/// The state that a snapshot shows.
 pub(super) struct View {
     position: Position,
     recent: Recent,
-    /// On its way into the file; it may be there already.
+    /// Changes that are being flushed. The file may already contain them.
     flushing: Option<Recent>,
     file: Arc<FileSnapshot>,
 }
@@ -93,12 +93,12 @@ impl std::fmt::Debug for RedbEngine {
 }
 
 impl JournalFiles {
-    /// Opens both files, or makes them. The journal gets all of its blocks, so that appending to it never needs one.
-    pub(super) fn open(&self) -> Result<Beside, StoreError> {
+    /// Opens or creates both files. Allocates all blocks of the journal, so that appending to it never needs a new block.
+    pub(super) fn open(&self) -> Result<SideFiles, StoreError> {
         let journal = open_file(&self.journal)?;
         if let Err(error) = preallocate(&journal, self.bytes) {
             let path = self.journal.display();
-            tracing::warn!(%error, %path, "the disk has no room for the whole journal; the reserve stands in for it");
+            tracing::warn!(%error, %path, "the disk has no space for the whole journal; the reserve is used instead");
         }
         let witness = open_file(&self.witness)?;
         self.journal.parent().map_or(Ok(()), sync_directory)?;
@@ -108,7 +108,7 @@ impl JournalFiles {
             Ok(Box::new(SpareBackend::new(opened, self.volume.clone())))
         };
         let (journal, witness) = (backend(journal, &self.journal)?, backend(witness, &self.witness)?);
-        Ok(Beside { journal, witness, outgoing: self.outgoing.clone() })
+        Ok(SideFiles { journal, witness, outgoing: self.outgoing.clone() })
     }
 }
 
@@ -117,20 +117,20 @@ fn open_file(path: &Path) -> Result<std::fs::File, StoreError> {
 }
 
 impl RedbEngine {
-    /// Opens a file without a journal: a copy, or one that was closed in order.
+    /// Opens a file without a journal: a copy, or a store that was closed cleanly.
     pub fn open(path: &Path, cache_bytes: usize, progress: Option<RepairProgress>) -> Result<Self, StoreError> {
         let file = RedbFile::open(path, cache_bytes, progress)?;
         if file.mark()?.closed {
             return Self::without_journal(file);
         }
         Err(StoreError::Installation(format!(
-            "{} was not closed in order, and its last changes are in the journal of its data directory: start tenantd there once",
+            "{} was not closed cleanly, and its last changes are in the journal of its data directory: start tenantd there once",
             path.display()
         )))
     }
 
-    /// Opens the store of an installation, together with its journal. Before anything is written, `accept` is asked whether it is the
-    /// right one.
+    /// Opens the store of an installation with its journal. `accept` checks that it is the right store before anything is
+    /// written.
     pub(super) fn open_with_journal(
         path: &Path,
         files: &JournalFiles,
@@ -140,16 +140,16 @@ impl RedbEngine {
     ) -> Result<Self, StoreError> {
         let file = RedbFile::open_on(&files.volume, path, cache_bytes, progress)?;
         let opening =
-            Opening { cache_bytes, journal_bytes: files.bytes, journal_id: quick_bytes(), flushing: Flushing::Beside, clock };
+            Opening { cache_bytes, journal_bytes: files.bytes, journal_id: quick_bytes(), flushing: Flushing::Background, clock };
         Self::with_journal(file, files.open()?, opening, accept)
     }
 
-    /// Makes a new file without a journal; one that exists is refused.
+    /// Creates a new file without a journal. Fails if the file exists.
     pub fn create(path: &Path, cache_bytes: usize) -> Result<Self, StoreError> {
         Self::without_journal(RedbFile::create(path, cache_bytes)?)
     }
 
-    /// Opens or makes a store on storage of the caller's, such as a disk that crashes in a test.
+    /// Opens or creates a store on the caller's storage, for example a simulated crashing disk in a test.
     pub fn on_backends(
         store: impl StorageBackend,
         journal: impl StorageBackend,
@@ -157,12 +157,12 @@ impl RedbEngine {
         opening: Opening,
     ) -> Result<Self, StoreError> {
         let file = RedbFile::on_backend(store, opening.cache_bytes)?;
-        let beside = Beside { journal: Box::new(journal), witness: Box::new(witness), outgoing: None };
-        Self::with_journal(file, beside, opening, |_| Ok(()))
+        let side_files = SideFiles { journal: Box::new(journal), witness: Box::new(witness), outgoing: None };
+        Self::with_journal(file, side_files, opening, |_| Ok(()))
     }
 
-    /// Says which commit the file ends with, so that the openings of a restored snapshot follow it.
-    pub(super) fn end_with(&self, position: Position) -> Result<(), StoreError> {
+    /// Sets the commit that the file ends with. The openings of a restored snapshot follow this commit.
+    pub(super) fn set_end(&self, position: Position) -> Result<(), StoreError> {
         self.core.flush_with(Changes::default(), Some(Mark::at(position)))
     }
 
@@ -172,41 +172,41 @@ impl RedbEngine {
 
     fn with_journal(
         file: RedbFile,
-        beside: Beside,
+        side_files: SideFiles,
         opening: Opening,
         accept: impl FnOnce(&ReadTx) -> Result<(), StoreError>,
     ) -> Result<Self, StoreError> {
         let before = file.mark()?;
-        let Examined { missed, commits, mark, damage } =
-            recovery::examine(before, beside.journal.as_ref(), beside.witness.as_ref())?;
+        let StoreState { unflushed, commits, mark, damage } =
+            recovery::examine(before, side_files.journal.as_ref(), side_files.witness.as_ref())?;
         if let Some(damage) = damage {
             return Err(damage.refusal());
         }
         let log_end = {
-            let tx = ReadTx::new(Box::new(snapshot_of(&file, missed.clone())?));
+            let tx = ReadTx::new(Box::new(snapshot_of(&file, unflushed.clone())?));
             accept(&tx)?;
             events::head(&tx)?
         };
-        // Before they leave the journal.
-        if let Some(directory) = &beside.outgoing {
+        // Write the segments before the commits leave the journal.
+        if let Some(directory) = &side_files.outgoing {
             directory.settle(before.position())?;
             let mut outgoing = Outgoing::new(directory.clone(), mark.id, mark.before);
             for commit in &commits {
                 outgoing.add(mark.commit(commit.number).number, commit.at, &commit.changes);
             }
             outgoing.cut();
-            outgoing.pen().write();
+            outgoing.writer().write();
         }
         if !before.closed {
-            file.apply(&missed, Some(Mark { closed: true, ..mark }))?;
+            file.apply(&unflushed, Some(Mark { closed: true, ..mark }))?;
         }
-        // Nothing needs the journal of before any more, and a start that ends here finds a store that was closed in order. The witness speaks
-        // of the next journal before the file does, and is believed as long as that journal is empty.
+        // The previous journal is no longer needed, and a start that ends here finds a store that was closed cleanly. The
+        // witness names the next journal before the file does. It is trusted as long as that journal is empty.
         let id = opening.journal_id;
-        let journal = Journal::create(beside.journal, id, opening.journal_bytes).map_err(StoreError::engine)?;
-        let testimony = Testimony { id, before: mark.id, number: 0, log_end };
-        let witness = Witness::begin(beside.witness, testimony).map_err(StoreError::engine)?;
-        let outgoing = beside.outgoing.map(|directory| Outgoing::new(directory, id, mark.position()));
+        let journal = Journal::create(side_files.journal, id, opening.journal_bytes).map_err(StoreError::engine)?;
+        let record = WitnessRecord { id, before: mark.id, number: 0, log_end };
+        let witness = Witness::begin(side_files.witness, record).map_err(StoreError::engine)?;
+        let outgoing = side_files.outgoing.map(|directory| Outgoing::new(directory, id, mark.position()));
         let mark = Mark { id, number: 0, closed: false, before: mark.position() };
         file.apply(&Recent::default(), Some(mark))?;
         let journaling = Journaling::new((journal, witness), mark, log_end, outgoing, (opening.clock, opening.flushing));
@@ -214,7 +214,7 @@ impl RedbEngine {
     }
 }
 
-/// The file as it is, with changes on top of it.
+/// The file with changes on top.
 pub(super) fn snapshot_of(file: &RedbFile, recent: Recent) -> Result<Snapshot, StoreError> {
     let position = file.mark()?.position();
     Ok(Snapshot(Arc::new(View { position, recent, flushing: None, file: Arc::new(file.snapshot()?) })))
@@ -231,25 +231,25 @@ impl Core {
         self.published.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Shows readers another view from now on.
+    /// Publishes the next view to readers.
     fn show(&self, next: impl FnOnce(&View) -> View) {
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
         let next = Arc::new(next(&published));
         let before = std::mem::replace(&mut *published, next);
         drop(published);
-        // It may be the last to hold many entries, and nobody is to wait for their end.
+        // It may hold the last reference to many entries. Free them without the lock.
         drop(before);
     }
 
-    /// Shows a batch to readers. Only the writer changes what is recent, so nothing is lost between the reading and the showing.
+    /// Publishes a batch to readers. Only the writer changes `recent`, so nothing is lost between reading and publishing.
     pub(super) fn publish(&self, changes: Changes, position: Position) {
         let mut recent = self.view().recent.clone();
-        recent.take_in(changes);
+        recent.add_batch(changes);
         self.show(|view| View { position, recent, flushing: view.flushing.clone(), file: view.file.clone() });
     }
 
-    /// Sets everything recent apart to be flushed, and gives it back.
-    pub(super) fn set_apart(&self) -> Recent {
+    /// Moves all recent changes to the layer that is being flushed, and returns them.
+    pub(super) fn freeze_recent(&self) -> Recent {
         let recent = self.view().recent.clone();
         self.show(|view| {
             let (position, flushing, file) = (view.position, Some(recent.clone()), view.file.clone());
@@ -258,7 +258,7 @@ impl Core {
         recent
     }
 
-    /// Brings what was set apart into the file, and shows the file in its place.
+    /// Writes the changes of a flush into the file, and publishes the file in their place.
     pub(super) fn flush(&self, changes: &Recent, mark: Mark) -> Result<(), StoreError> {
         self.file.apply(changes, Some(mark))?;
         let file = Arc::new(self.file.snapshot()?);
@@ -266,10 +266,10 @@ impl Core {
         Ok(())
     }
 
-    /// Brings everything recent into the file together with a batch that is in no journal. Nothing may be on its way.
+    /// Writes all recent changes into the file, together with a batch that is in no journal. No flush may be in progress.
     pub(super) fn flush_with(&self, changes: Changes, mark: Option<Mark>) -> Result<(), StoreError> {
         let mut all = self.view().recent.clone();
-        all.take_in(changes);
+        all.add_batch(changes);
         self.file.apply(&all, mark)?;
         let file = Arc::new(self.file.snapshot()?);
         self.show(|view| {
@@ -310,9 +310,9 @@ impl Engine for RedbEngine {
 
     fn cut_outgoing(&self) -> Result<(), StoreError> {
         let Some(journal) = &self.journal else { return Ok(()) };
-        let pen = journal.lock().unwrap_or_else(PoisonError::into_inner).cut()?;
-        if let Some(pen) = pen {
-            pen.write();
+        let writer = journal.lock().unwrap_or_else(PoisonError::into_inner).cut()?;
+        if let Some(writer) = writer {
+            writer.write();
         }
         Ok(())
     }
@@ -322,16 +322,16 @@ impl Drop for RedbEngine {
     fn drop(&mut self) {
         let Some(journal) = self.journal.take() else { return };
         let journaling = journal.into_inner().unwrap_or_else(PoisonError::into_inner);
-        // A damaged page makes redb panic.
+        // redb panics on a damaged page.
         let closed = catch_unwind(AssertUnwindSafe(|| journaling.close(&self.core)))
             .unwrap_or_else(|cause| Err(StoreError::Panicked(panic_text(cause.as_ref()))));
         if let Err(error) = closed {
-            tracing::warn!(%error, "the store could not be closed in order; the next start replays its journal");
+            tracing::warn!(%error, "the store could not be closed cleanly; the next start replays the journal");
         }
     }
 }
 
-/// A view in the hands of one reader.
+/// A view that one reader holds.
 pub(super) struct Snapshot(Arc<View>);
 
 impl Snapshot {

@@ -1,10 +1,10 @@
-//! redb's file: opening it, one durable commit of a set of changes, and a snapshot with its tables open.
+//! redb's file: opens it, makes one durable commit of a set of changes, and provides a snapshot with its tables open.
 //!
-//! All tables of the catalogue share one table of redb, each under its code in front of the key: a commit pays for every redb
-//! table that it touches, and one small change touches a dozen of ours. Segments have redb tables of their own, to be dropped whole.
-//! Commits are two-phase: tenants choose the bytes, and redb's one-phase commit trusts a checksum that is not cryptographic. The
-//! crash simulator also finds one-phase files that no longer open after a failed sync, a restart of the process and a later loss of
-//! power.
+//! All tables of the catalog share one redb table, each under its code as a key prefix. A commit pays for every redb table that
+//! it touches, and one small change touches a dozen tables. Segments have their own redb tables, so that they can be dropped
+//! whole. Commits are two-phase: tenants choose the bytes, and redb's one-phase commit trusts a checksum that is not
+//! cryptographic. The crash simulator also finds one-phase files that no longer open after a failed sync, a restart of the
+//! process and a later loss of power.
 
 use std::{
     collections::BTreeMap,
@@ -31,26 +31,26 @@ use super::{
 type Definition<'a> = TableDefinition<'a, &'static [u8], &'static [u8]>;
 type OpenTable = ReadOnlyTable<&'static [u8], &'static [u8]>;
 
-/// The redb table that the tables of the catalogue share.
+/// The redb table that the tables of the catalog share.
 const SHARED: &str = "records";
 
-/// Told how much of a repair after a crash is done, from 0 to 1.
+/// Receives the progress of a repair after a crash, from 0 to 1.
 pub type RepairProgress = Arc<dyn Fn(f64) + Send + Sync>;
 
-/// What redb's file says of the journal beside it.
+/// The record in redb's file about the journal beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
     pub(super) id: JournalId,
-    /// The last frame that the file holds the changes of.
+    /// The last frame whose changes are in the file.
     pub(super) number: u64,
-    /// Whether the journal holds nothing that the file does not.
+    /// Whether the journal contains no change that the file lacks.
     pub(super) closed: bool,
-    /// The commit that the first of this opening follows.
+    /// The commit that the first commit of this opening follows.
     pub(super) before: Position,
 }
 
 impl Mark {
-    /// The last commit. An opening without any is where the one before ended, unless it begins a history.
+    /// The last commit. An opening without commits ends where the previous one ended, unless it begins a history.
     pub(super) fn position(self) -> Position {
         if self.number == 0 && !self.before.is_root() { self.before } else { self.commit(self.number) }
     }
@@ -60,12 +60,12 @@ impl Mark {
         Position { journal: self.id, number: self.before.number + frame }
     }
 
-    /// Of a file that ends with this commit and has no journal.
+    /// The mark of a file that ends with this commit and has no journal.
     pub(super) fn at(position: Position) -> Self {
         Self { id: position.journal, number: 0, closed: true, before: position }
     }
 
-    /// Of a file that never had a journal.
+    /// The mark of a file that never had a journal.
     const NONE: Self = Self { id: [0; 16], number: 0, closed: true, before: Position { journal: [0; 16], number: 0 } };
 
     fn to_bytes(self) -> Vec<u8> {
@@ -77,7 +77,7 @@ impl Mark {
         let (id, rest) = bytes.split_first_chunk()?;
         let (number, rest) = rest.split_first_chunk()?;
         let ([closed], rest) = rest.split_first_chunk()?;
-        // Stores of earlier releases do not say what was before.
+        // Stores of earlier releases do not record the previous commit.
         let before = match rest.split_first_chunk() {
             Some((journal, number)) => Position { journal: *journal, number: u64::from_le_bytes(*number.first_chunk()?) },
             None => Position::default(),
@@ -91,12 +91,12 @@ pub(super) struct RedbFile {
 }
 
 impl RedbFile {
-    /// Opens a file that exists.
+    /// Opens an existing file.
     pub(super) fn open(path: &Path, cache_bytes: usize, progress: Option<RepairProgress>) -> Result<Self, StoreError> {
         Self::open_backend(path, cache_bytes, progress, |file| file)
     }
 
-    /// The same for the file of an installation, which may use the reserve of its volume.
+    /// Does the same for the file of an installation, which may use the reserve of its volume.
     pub(super) fn open_on(
         volume: &Arc<Volume>,
         path: &Path,
@@ -106,7 +106,7 @@ impl RedbFile {
         Self::open_backend(path, cache_bytes, progress, |file| SpareBackend::new(file, volume.clone()))
     }
 
-    /// redb would make a new database of a missing or an empty file, so both are refused here.
+    /// redb would create a new database if the file is missing or empty, so both cases are refused here.
     fn open_backend<B: StorageBackend>(
         path: &Path,
         cache_bytes: usize,
@@ -117,7 +117,7 @@ impl RedbFile {
         let refused = |error: &dyn std::fmt::Display| StoreError::Installation(format!("{shown}: {error}"));
         let file = private_options().open(path).map_err(|error| refused(&error))?;
         if file.metadata().map_err(|error| refused(&error))?.len() == 0 {
-            return Err(StoreError::Installation(format!("{shown} is empty: this is not a store; restore a backup")));
+            return Err(StoreError::Installation(format!("{shown} is empty and not a store: restore a backup")));
         }
         let mut builder = Database::builder();
         builder.set_cache_size(cache_bytes);
@@ -129,7 +129,7 @@ impl RedbFile {
         Ok(Self { database })
     }
 
-    /// Makes a new file; one that exists is refused.
+    /// Creates a new file. Fails if it exists.
     pub(super) fn create(path: &Path, cache_bytes: usize) -> Result<Self, StoreError> {
         let shown = path.display();
         let file =
@@ -143,21 +143,21 @@ impl RedbFile {
         Ok(Self { database })
     }
 
-    /// What the file says of its journal.
+    /// Reads the mark.
     pub(super) fn mark(&self) -> Result<Mark, StoreError> {
         let base = self.snapshot()?;
         let Some(shared) = &base.shared else { return Ok(Mark::NONE) };
         let Some(found) = shared.get([ENGINE_CODE].as_slice()).map_err(StoreError::engine)? else { return Ok(Mark::NONE) };
-        let problem = "the store is damaged: it does not say which journal is its own";
+        let problem = "the store is damaged: the mark that names its journal cannot be read";
         Mark::from_bytes(found.value()).ok_or_else(|| StoreError::Installation(problem.to_owned()))
     }
 
-    /// Makes all of the changes, or none; they are on the disk when this returns.
+    /// Applies all of the changes or none. They are on the disk when this returns.
     pub(super) fn apply(&self, changes: &Recent, mark: Option<Mark>) -> Result<(), StoreError> {
         let mut transaction = self.database.begin_write().map_err(StoreError::engine)?;
         transaction.set_durability(Durability::Immediate).map_err(StoreError::engine)?;
         transaction.set_two_phase_commit(true);
-        // A start after a crash finds which pages are free without a walk over all of them.
+        // A start after a crash then finds the free pages without walking over all pages.
         transaction.set_quick_repair(true);
         write_changes(&transaction, changes)?;
         if let Some(mark) = mark {
@@ -167,12 +167,12 @@ impl RedbFile {
         transaction.commit().map_err(StoreError::engine)
     }
 
-    /// Moves pages to the front and cuts the file behind the last. Takes a file that nobody reads or writes.
+    /// Moves pages to the front and truncates the file after the last one. Needs exclusive access.
     pub(super) fn compact(mut self) -> Result<(), StoreError> {
         self.database.compact().map(drop).map_err(StoreError::engine)
     }
 
-    /// How many bytes of a file of this length are in no page that is in use. Looks at every page.
+    /// The number of bytes in a file of this length that no page in use occupies. Examines every page.
     pub(super) fn free_bytes(&self, length: u64) -> Result<u64, StoreError> {
         let transaction = self.database.begin_write().map_err(StoreError::engine)?;
         let stats = transaction.stats().map_err(StoreError::engine)?;
@@ -195,7 +195,7 @@ pub(super) fn private_options() -> std::fs::OpenOptions {
     options
 }
 
-/// Where a table of ours is in redb: a table, and what our keys start with in it.
+/// Where a table of the catalog is in redb: a redb table, and a key prefix in it.
 #[derive(Clone, Copy)]
 struct Place {
     segment: Option<RawTable>,
@@ -229,13 +229,13 @@ impl Place {
         KeyRange { start: place(&range.start, whole.start), end: place(&range.end, whole.end) }
     }
 
-    /// The key as our table has it.
+    /// Removes the prefix from a key.
     fn strip(self, key: &[u8]) -> &[u8] {
         key.get(usize::from(self.segment.is_none())..).unwrap_or_default()
     }
 }
 
-/// Writes in key order, which spares redb half of its work.
+/// Writes in key order, which halves redb's work.
 fn write_changes(transaction: &WriteTransaction, changes: &Recent) -> Result<(), StoreError> {
     let (shared, segments): (Vec<_>, Vec<_>) = changes.tables().partition(|(table, _)| table.segment.is_none());
     if !shared.is_empty() {
@@ -283,8 +283,8 @@ fn open_table(transaction: &ReadTransaction, name: &str) -> Result<Option<OpenTa
     }
 }
 
-/// The file as it was after a commit, for any number of readers. Tables stay open once they were used: opening one costs as much as
-/// reading from it.
+/// The file as it was after a commit, for any number of readers. A table stays open once it was used, because opening it costs as
+/// much as reading from it.
 pub(super) struct FileSnapshot {
     transaction: ReadTransaction,
     shared: Option<OpenTable>,
@@ -328,7 +328,7 @@ impl EngineRead for FileSnapshot {
     }
 
     fn scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError> {
-        // redb panics on a range whose start is behind its end.
+        // redb panics on a range whose start is after its end.
         if range.is_empty() {
             return Ok(());
         }
@@ -348,14 +348,14 @@ impl EngineRead for FileSnapshot {
         })
     }
 
-    /// Those of redb, and in place of the shared one those of the catalogue.
+    /// The tables of redb, with those of the catalog in place of the shared one.
     fn tables(&self) -> Result<Vec<String>, StoreError> {
         if let Some(names) = self.names.get() {
             return Ok(names.clone());
         }
         let own = self.transaction.list_tables().map_err(StoreError::engine)?.map(|table| table.name().to_owned());
-        let catalogued = catalog::ALL.iter().map(|table| table.name().to_owned());
-        let names = own.filter(|name| name != SHARED).chain(catalogued).collect();
+        let cataloged = catalog::ALL.iter().map(|table| table.name().to_owned());
+        let names = own.filter(|name| name != SHARED).chain(cataloged).collect();
         Ok(self.names.get_or_init(|| names).clone())
     }
 }

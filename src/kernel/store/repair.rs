@@ -1,8 +1,8 @@
-//! Goes on without what a damaged journal has lost. The damaged files are kept, it is written down exactly what is gone, and nothing that
-//! comes later gets a number of what is lost.
+//! Continues without the data that a damaged journal has lost. The damaged files are kept, the loss is recorded exactly, and no
+//! lost number is used again.
 //!
-//! **Invariant:** whenever it is cut off, it can be begun again: the files are copied before anything changes, the store's file changes in
-//! one commit, and the damaged files are removed last.
+//! **Invariant:** an interrupted repair can be started again. The files are copied before anything changes, the store's file
+//! changes in one commit, and the damaged files are removed last.
 
 use std::path::{Path, PathBuf};
 
@@ -15,14 +15,14 @@ use super::{
     events::{self, Event},
     installation::{io_error, sync_directory, write_private_file},
     journal::Position,
-    recovery::{self, Damage, Examined},
+    recovery::{self, Damage, StoreState},
     redb_engine::snapshot_of,
     redb_file::{Mark, RedbFile},
     transaction::{ReadTx, WriteTx},
     usage,
 };
 
-/// An event that is gone.
+/// A lost event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LostEvent {
     pub place: u64,
@@ -47,62 +47,64 @@ impl LostEvent {
     }
 }
 
-/// What is gone, and what is left.
+/// The loss that a repair accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Loss {
     pub problem: String,
-    /// Commits that were on the disk and cannot be read any more. None: it cannot be told whether there are any.
+    /// How many commits were on the disk and are no longer readable. `None` if it is unknown whether any are lost.
     pub commits: Option<u64>,
-    /// The places of lost events in the log, the first and the last.
+    /// The places of the lost events in the log, first and last.
     pub places: Option<(u64, u64)>,
-    /// Those of them that could still be read.
+    /// The lost events that are still readable.
     pub events: Vec<LostEvent>,
-    /// The installation key that the store wants without what is lost: a change of the key may be among that.
+    /// The fingerprint of the installation key that the store needs without the lost data. A key rotation may be among the lost
+    /// commits.
     #[serde(skip)]
     pub key_fingerprint: KeyFingerprint,
-    /// Where the damaged files are kept.
+    /// The directory of the damaged files.
     pub evidence: PathBuf,
 }
 
 impl DataDirectory {
-    /// What a repair would give up; `None` when nothing is damaged.
+    /// Returns what a repair would lose. `None` if nothing is damaged.
     pub fn examine(&self, settings: StoreSettings, now: Timestamp) -> Result<Option<Loss>, StoreError> {
         self.readable(|| self.examine_files(settings, now))
     }
 
     fn examine_files(&self, settings: StoreSettings, now: Timestamp) -> Result<Option<Loss>, StoreError> {
         let file = RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?;
-        let Examined { missed, damage, .. } = self.read_files(&file, &settings)?;
+        let StoreState { unflushed, damage, .. } = self.read_files(&file, &settings)?;
         let Some(damage) = damage else { return Ok(None) };
-        let tx = ReadTx::new(Box::new(snapshot_of(&file, missed)?));
+        let tx = ReadTx::new(Box::new(snapshot_of(&file, unflushed)?));
         self.accept(&tx)?;
         self.loss(&tx, &damage, now).map(Some)
     }
 
-    /// Gives up what is lost. `tell` leaves word of it in the store, in the same commit. `None` when nothing is damaged.
+    /// Gives up the lost data. `record_loss` records the loss in the store, in the same commit. Returns `None` if nothing is
+    /// damaged.
     pub fn repair(
         &self,
         settings: StoreSettings,
         now: Timestamp,
-        tell: impl FnOnce(&mut WriteTx, &Loss) -> Result<(), StoreError>,
+        record_loss: impl FnOnce(&mut WriteTx, &Loss) -> Result<(), StoreError>,
     ) -> Result<Option<Loss>, StoreError> {
         let file = RedbFile::open_on(self.volume(), &self.store_file(), settings.cache_bytes, None)?;
-        let Examined { mut missed, mark, damage, .. } = self.read_files(&file, &settings)?;
+        let StoreState { mut unflushed, mark, damage, .. } = self.read_files(&file, &settings)?;
         let Some(damage) = damage else { return Ok(None) };
-        let tx = ReadTx::new(Box::new(snapshot_of(&file, missed.clone())?));
+        let tx = ReadTx::new(Box::new(snapshot_of(&file, unflushed.clone())?));
         self.accept(&tx)?;
         let loss = self.loss(&tx, &damage, now)?;
         self.keep_evidence(&loss)?;
-        let mut tx = WriteTx::new(Box::new(snapshot_of(&file, missed.clone())?), Quotas::UNLIMITED);
-        events::pass_over_lost(&mut tx, damage.lost.as_ref().map(|_| damage.log_end), now)?;
-        tell(&mut tx, &loss)?;
+        let mut tx = WriteTx::new(Box::new(snapshot_of(&file, unflushed.clone())?), Quotas::UNLIMITED);
+        events::fill_lost_places(&mut tx, damage.lost.as_ref().map(|_| damage.log_end), now)?;
+        record_loss(&mut tx, &loss)?;
         usage::settle(&mut tx)?;
-        missed.take_in(tx.into_changes());
-        // This changes the past, so no segment that was or will be sent may follow what was before.
+        unflushed.add_batch(tx.into_changes());
+        // The repair changes the history, so no segment may continue the old one.
         self.outgoing().set_incomplete()?;
         let last = damage.lost.as_ref().map_or(mark.number, |lost| *lost.end());
         let before = Position::root(mark.commit(last).number);
-        file.apply(&missed, Some(Mark { id: quick_bytes(), number: 0, closed: true, before }))?;
+        file.apply(&unflushed, Some(Mark { id: quick_bytes(), number: 0, closed: true, before }))?;
         let files = self.journal_files(settings.journal_bytes);
         for path in [&files.journal, &files.witness] {
             remove(path)?;
@@ -111,9 +113,9 @@ impl DataDirectory {
         Ok(Some(loss))
     }
 
-    fn read_files(&self, file: &RedbFile, settings: &StoreSettings) -> Result<Examined, StoreError> {
-        let beside = self.journal_files(settings.journal_bytes).open()?;
-        recovery::examine(file.mark()?, beside.journal.as_ref(), beside.witness.as_ref())
+    fn read_files(&self, file: &RedbFile, settings: &StoreSettings) -> Result<StoreState, StoreError> {
+        let side_files = self.journal_files(settings.journal_bytes).open()?;
+        recovery::examine(file.mark()?, side_files.journal.as_ref(), side_files.witness.as_ref())
     }
 
     fn loss(&self, tx: &ReadTx, damage: &Damage, now: Timestamp) -> Result<Loss, StoreError> {
@@ -131,7 +133,7 @@ impl DataDirectory {
         })
     }
 
-    /// Copies the damaged files, together with the account of the loss.
+    /// Copies the damaged files and writes a report of the loss beside them.
     fn keep_evidence(&self, loss: &Loss) -> Result<(), StoreError> {
         use std::os::unix::fs::DirBuilderExt;
         let place = &loss.evidence;
@@ -193,11 +195,11 @@ mod tests {
         events::append(tx, &mut act, &Draft::new(&HAPPENED, "thing_1".to_owned(), 1, &data))
     }
 
-    fn tell(tx: &mut WriteTx, _: &Loss) -> Result<(), StoreError> {
+    fn record_loss(tx: &mut WriteTx, _: &Loss) -> Result<(), StoreError> {
         append(tx).map(drop)
     }
 
-    /// A directory that was left by a process which was killed after it had acknowledged so many events, each in a commit of its own.
+    /// A directory left by a process that was killed after it acknowledged `events` events, each in its own commit.
     async fn killed(events: u64) -> (tempfile::TempDir, DataDirectory) {
         let (living, left) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let data = DataDirectory::lock(living.path()).unwrap();
@@ -226,10 +228,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_lost_is_told_exactly_and_its_numbers_are_not_used_again() {
+    async fn the_loss_is_exact_and_its_numbers_are_not_reused() {
         let (directory, data) = killed(10).await;
         assert_eq!(data.examine(SETTINGS, NOW).unwrap(), None);
-        // In the seventh frame; the head has a block.
+        // This byte is in the seventh frame. The head has its own block.
         flip(&directory.path().join("tenantd.journal"), 7 * 4096 + 100);
         let refused = data.open_store(SETTINGS, None).unwrap_err().to_string();
         assert!(refused.contains("4 commits") && refused.contains("tenantd repair --accept-loss"), "{refused}");
@@ -237,10 +239,10 @@ mod tests {
         let loss = data.examine(SETTINGS, NOW).unwrap().unwrap();
         assert_eq!((loss.commits, loss.places), (Some(4), Some((7, 10))));
         assert_eq!(loss.events.iter().map(|event| event.place).collect::<Vec<_>>(), [8, 9, 10], "the seventh cannot be read");
-        assert!(data.open_store(SETTINGS, None).is_err() && !loss.evidence.exists(), "looking changes nothing");
+        assert!(data.open_store(SETTINGS, None).is_err() && !loss.evidence.exists(), "examining changes nothing");
 
         let damaged = std::fs::read(directory.path().join("tenantd.journal")).unwrap();
-        assert_eq!(data.repair(SETTINGS, NOW, tell).unwrap(), Some(loss.clone()));
+        assert_eq!(data.repair(SETTINGS, NOW, record_loss).unwrap(), Some(loss.clone()));
         assert_eq!(std::fs::read(loss.evidence.join("tenantd.journal")).unwrap(), damaged);
         let account: serde_json::Value = serde_json::from_slice(&std::fs::read(loss.evidence.join("loss.json")).unwrap()).unwrap();
         assert_eq!(account["events"].as_array().unwrap().len(), 3);
@@ -251,27 +253,27 @@ mod tests {
         assert_eq!(store.write(append).await.unwrap(), 12, "no tenant sees a number twice");
         assert!(store.check(events::tables()).await.unwrap().is_clean());
         drop(store);
-        assert_eq!(data.repair(SETTINGS, NOW, tell).unwrap(), None);
+        assert_eq!(data.repair(SETTINGS, NOW, record_loss).unwrap(), None);
     }
 
     #[tokio::test]
-    async fn a_repair_that_was_cut_off_is_begun_again() {
+    async fn an_interrupted_repair_can_be_repeated() {
         let (directory, data) = killed(5).await;
         flip(&directory.path().join("tenantd.journal"), 5 * 4096 + 100);
-        let loss = data.repair(SETTINGS, NOW, tell).unwrap().unwrap();
+        let loss = data.repair(SETTINGS, NOW, record_loss).unwrap().unwrap();
         assert_eq!((loss.commits, loss.places, loss.events), (Some(1), Some((5, 5)), Vec::new()));
-        // As if it had ended before the damaged files were removed.
+        // As if the process had ended before it removed the damaged files.
         for file in ["tenantd.journal", "tenantd.witness"] {
             std::fs::copy(loss.evidence.join(file), directory.path().join(file)).unwrap();
         }
         assert!(data.open_store(SETTINGS, None).is_err());
-        data.repair(SETTINGS, NOW, tell).unwrap().unwrap();
+        data.repair(SETTINGS, NOW, record_loss).unwrap().unwrap();
         let (store, _) = data.open_store(SETTINGS, None).unwrap();
         assert_eq!(places(&store), [(1, false), (2, false), (3, false), (4, false), (5, true), (6, false), (7, false)]);
     }
 
     #[tokio::test]
-    async fn a_lost_witness_is_told_and_costs_nothing() {
+    async fn a_lost_witness_is_reported_and_loses_nothing() {
         let (directory, data) = killed(3).await;
         std::fs::remove_file(directory.path().join("tenantd.witness")).unwrap();
         assert!(data.open_store(SETTINGS, None).unwrap_err().to_string().contains("tenantd.witness is missing"));
@@ -279,7 +281,7 @@ mod tests {
         assert_eq!((loss.commits, loss.places), (None, None));
         let (store, _) = data.open_store(SETTINGS, None).unwrap();
         assert_eq!(places(&store).len(), 3);
-        assert!(store.write(append).await.unwrap() > 1_000_000, "nobody can tell how many numbers were given");
+        assert!(store.write(append).await.unwrap() > 1_000_000, "it is unknown how many numbers were used");
     }
 
     #[tokio::test]
@@ -290,6 +292,6 @@ mod tests {
         let refused = data.open_store(SETTINGS, None).unwrap_err().to_string();
         assert!(refused.contains("belong to different installations"), "{refused}");
         assert_eq!(std::fs::read(directory.path().join("tenantd.journal")).unwrap(), before);
-        assert!(data.repair(SETTINGS, NOW, tell).is_err() || data.examine(SETTINGS, NOW).unwrap().is_none());
+        assert!(data.repair(SETTINGS, NOW, record_loss).is_err() || data.examine(SETTINGS, NOW).unwrap().is_none());
     }
 }

@@ -1,49 +1,49 @@
-//! Who may still write when the disk is nearly full. Most writes wait then; what must go on, or makes room, is let through, into space
-//! that is kept for it. When that space runs out too, requests are refused and tasks wait.
+//! Decides which writes continue when the disk is nearly full. Most writes wait. Writes that must go on, or that free space, may
+//! use space that is reserved for them. When the reserve is used up too, requests are refused and tasks wait.
 //!
-//! A write that waits is neither lost nor tried again and again: it is made when there is room. **Boundary:** how full a disk is, and what
-//! that means, is decided by whoever holds the store and by the [`Volume`](super::Volume) below it; here it is only kept to.
+//! A waiting write is neither lost nor retried: it runs when there is space again. **Boundary:** this module only enforces the
+//! decision. The owner of the store and the [`Volume`](super::Volume) below it decide how full the disk is.
 
 use tokio::sync::watch;
 
 use super::error::StoreError;
 
-/// What becomes of a write that may use the reserve when that is used up too.
+/// What a write with access to the reserve does when the reserve is used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum WithoutReserve {
-    Fails,
-    Waits,
+enum OnExhausted {
+    Fail,
+    Wait,
 }
 
 tokio::task_local! {
-    static ENTITLED: WithoutReserve;
+    static RESERVE_ACCESS: OnExhausted;
 }
 
-/// Lets the writes of `work` through while others wait for room. When the reserve is used up, they fail. What `work` spawns is not
-/// part of it.
+/// Lets the writes of `work` use the reserve while other writes wait. When the reserve is used up, they fail. Tasks that `work`
+/// spawns are not included.
 pub async fn within_reserve<F: Future>(work: F) -> F::Output {
-    ENTITLED.scope(WithoutReserve::Fails, work).await
+    RESERVE_ACCESS.scope(OnExhausted::Fail, work).await
 }
 
-/// The same for work that nobody waits for: when the reserve is used up, its writes wait.
+/// Does the same for background work: when the reserve is used up, its writes wait.
 pub(super) async fn within_reserve_in_background<F: Future>(work: F) -> F::Output {
-    ENTITLED.scope(WithoutReserve::Waits, work).await
+    RESERVE_ACCESS.scope(OnExhausted::Wait, work).await
 }
 
-/// How much room there is for writes.
+/// How much space there is for writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WriteRoom {
     Ample,
-    /// Only what is made [`within_reserve`] is written.
+    /// Only writes made [`within_reserve`] continue.
     Short,
-    /// Nothing is written: what is left of the disk is for the next start.
+    /// No write continues. The rest of the disk is for the next start.
     Exhausted,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct State {
     room: WriteRoom,
-    /// The server ends: what still waits is little, and must not hold that up.
+    /// The server is shutting down. The remaining writes are few and must not delay it.
     waived: bool,
 }
 
@@ -69,7 +69,7 @@ impl Gate {
         self.0.send_if_modified(|state| std::mem::replace(&mut state.room, room) != room);
     }
 
-    /// Holds back what does not fit into `room`. Never lets anything go on. Whether that is new.
+    /// Reduces the room to `room`, never increases it. Returns whether it changed.
     pub(super) fn restrict(&self, room: WriteRoom) -> bool {
         self.0.send_if_modified(|state| {
             let is_new = state.room < room;
@@ -84,13 +84,13 @@ impl Gate {
 
     /// Returns when the caller may write.
     pub(super) async fn pass(&self) -> Result<(), StoreError> {
-        let needed = match (self.room(), ENTITLED.try_with(|entitled| *entitled).ok()) {
+        let needed = match (self.room(), RESERVE_ACCESS.try_with(|access| *access).ok()) {
             (WriteRoom::Ample, _) | (WriteRoom::Short, Some(_)) => return Ok(()),
-            (WriteRoom::Exhausted, Some(WithoutReserve::Fails)) => return Err(StoreError::NoReserve),
-            (WriteRoom::Exhausted, Some(WithoutReserve::Waits)) => WriteRoom::Short,
+            (WriteRoom::Exhausted, Some(OnExhausted::Fail)) => return Err(StoreError::NoReserve),
+            (WriteRoom::Exhausted, Some(OnExhausted::Wait)) => WriteRoom::Short,
             (WriteRoom::Short | WriteRoom::Exhausted, None) => WriteRoom::Ample,
         };
-        let closed = |_| StoreError::Unavailable("it is being closed".to_owned());
+        let closed = |_| StoreError::Unavailable("it is shutting down".to_owned());
         self.0.subscribe().wait_for(|state| state.room() <= needed).await.map_err(closed).map(drop)
     }
 }

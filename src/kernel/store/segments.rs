@@ -1,5 +1,5 @@
-//! Tables for time-bounded data, cut into segments by a running number or by the day, so that retention drops a whole segment at
-//! once (removing rows one by one is what redb is slowest at).
+//! Tables of time-bounded data, split into segments by a sequence number or by day. Retention drops a whole segment at once,
+//! because removing rows one by one is redb's slowest operation.
 
 use tenantd_base::id::TenantId;
 
@@ -14,19 +14,19 @@ use super::{
     usage::{self, CountedSegments, Counts, size},
 };
 
-/// How many running numbers share a segment, as a power of two.
+/// How many sequence numbers share a segment, as a power of two.
 const SEGMENT_BITS: u32 = 16;
 
 pub fn segment_of(number: u64) -> u64 {
     number >> SEGMENT_BITS
 }
 
-/// The first running number behind a segment.
+/// The first sequence number after a segment.
 pub fn end_of_segment(segment: u64) -> u64 {
     (segment + 1) << SEGMENT_BITS
 }
 
-/// A table whose rows each belong to a segment. Rows of several kinds may share it if their keys cannot be confused.
+/// A table whose rows each belong to a segment. Rows of several kinds may share it if their keys cannot collide.
 #[derive(Debug)]
 pub struct SegmentedTable {
     name: TableName,
@@ -38,15 +38,15 @@ impl SegmentedTable {
         Self { name, counts: Counts::Nothing }
     }
 
-    /// The same table, whose keys begin with the tenant that its rows count for.
+    /// Makes the rows count for the tenant that their keys start with.
     pub const fn counting(mut self, counts: Counts) -> Self {
         self.counts = counts;
         self
     }
 
-    /// How its rows count, for those who count them again.
+    /// How its rows count, for code that counts them again.
     pub const fn counted(&self) -> CountedSegments {
-        CountedSegments { table: self.name, counts: self.counts, tenant_of: usage::tenant_in_front }
+        CountedSegments { table: self.name, counts: self.counts, tenant_of: usage::tenant_of_key }
     }
 
     fn raw(&self, segment: u64) -> RawTable {
@@ -55,7 +55,7 @@ impl SegmentedTable {
 
     pub fn put<V: Record>(&self, tx: &mut WriteTx, segment: u64, key: &impl Key, record: &V) -> Result<(), StoreError> {
         let key = key.to_bytes();
-        let Some(tenant) = usage::tenant_in_front(&key, &[]).filter(|_| self.counts != Counts::Nothing) else {
+        let Some(tenant) = usage::tenant_of_key(&key, &[]).filter(|_| self.counts != Counts::Nothing) else {
             return self.write(tx, segment, key, record).map(drop);
         };
         let (table, key_length) = (self.raw(segment), key.len());
@@ -66,7 +66,7 @@ impl SegmentedTable {
         Ok(())
     }
 
-    /// How many bytes the record takes up.
+    /// Stores the record and returns its size in bytes.
     fn write<V: Record>(&self, tx: &mut WriteTx, segment: u64, key: Vec<u8>, record: &V) -> Result<usize, StoreError> {
         let stored =
             codec::encode(self.name.name(), &key, record).map_err(|reason| StoreError::damaged(self.name.name(), &key, reason))?;
@@ -75,7 +75,7 @@ impl SegmentedTable {
         Ok(length)
     }
 
-    /// As [`Self::put`], for a new row that counts for a tenant which its key does not begin with.
+    /// Like [`Self::put`], for a new row that counts for a tenant although its key does not start with it.
     pub fn insert_for<V: Record>(
         &self,
         tx: &mut WriteTx,
@@ -105,7 +105,7 @@ impl SegmentedTable {
         codec::decode(table, key, stored).map_err(|reason| StoreError::damaged(table, key, reason))
     }
 
-    /// Walks the part of `range` that lies in one segment.
+    /// Visits the part of `range` that is in one segment.
     pub fn scan<K: Key, V: Record>(
         &self,
         tx: &impl Read,
@@ -116,7 +116,7 @@ impl SegmentedTable {
         self.walk(tx, segment, range, Direction::Forward, visit)
     }
 
-    /// As [`Self::scan`], in either direction.
+    /// Like [`Self::scan`], in either direction.
     pub fn walk<K: Key, V: Record>(
         &self,
         tx: &impl Read,
@@ -133,12 +133,12 @@ impl SegmentedTable {
         })
     }
 
-    /// Removes one row by the bytes of its key: for what cannot wait until its segment is dropped.
+    /// Removes one row by its key. For rows that cannot wait until their segment is dropped.
     pub fn remove_row(&self, tx: &mut WriteTx, segment: u64, key: Vec<u8>) {
         tx.raw_remove(self.raw(segment), key);
     }
 
-    /// At most `most` rows whose keys begin so, in whichever segments.
+    /// Returns at most `most` rows of any segment whose keys start with `prefix`.
     pub fn rows_under(&self, tx: &ReadTx, prefix: &[u8], most: usize) -> Result<Vec<TenantRow>, StoreError> {
         let mut rows = Vec::new();
         for segment in self.segments(tx)? {
@@ -153,7 +153,7 @@ impl SegmentedTable {
         Ok(rows)
     }
 
-    /// The segments that hold something.
+    /// The segments that are not empty.
     pub fn segments(&self, tx: &ReadTx) -> Result<Vec<u64>, StoreError> {
         tx.segments(self.name)
     }

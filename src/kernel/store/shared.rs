@@ -1,5 +1,5 @@
-//! What readers and the writer tell each other: how often each table has changed, whether the store has failed, how long the
-//! oldest snapshot has been open. All of it can be rebuilt; none of it is data.
+//! State that readers and the writer share: a version of each table, whether the store has failed, and the age of the oldest
+//! snapshot. None of it is data; all of it can be rebuilt.
 
 use std::{
     sync::{
@@ -15,7 +15,7 @@ use tenantd_base::quotas::Quotas;
 
 use super::{catalog, check::CheckedTables, error::StoreError, watch::Progress};
 
-/// Snapshots that are watched at one time; more than that are open but not measured.
+/// How many open snapshots are measured at the same time. More can be open, but are not measured.
 const READ_SLOTS: usize = 64;
 
 #[derive(Debug)]
@@ -23,14 +23,14 @@ pub(super) struct Shared {
     tables: Vec<TableState>,
     failure: watch::Sender<Option<String>>,
     started: Instant,
-    /// Start of each open snapshot in milliseconds since `started`, plus one; zero is free.
+    /// The start of each open snapshot in milliseconds since `started`, plus one. Zero marks a free slot.
     reads: Vec<AtomicU64>,
     pub(super) progress: Arc<Progress>,
-    /// What a snapshot is checked by, once it is set.
+    /// The tables that verify a snapshot, once they are set.
     pub(super) checked: OnceLock<CheckedTables>,
     /// The limits of tenants, once they are set.
     quotas: OnceLock<Quotas>,
-    /// Whether the server stops, so that long reads are to end.
+    /// Whether the server is stopping, so that long reads must end.
     pub(super) stopping: Arc<AtomicBool>,
 }
 
@@ -59,7 +59,7 @@ impl Shared {
         self.quotas.get().copied().unwrap_or(Quotas::UNLIMITED)
     }
 
-    /// The first limits count.
+    /// Only the first call has an effect.
     pub(super) fn set_quotas(&self, quotas: Quotas) {
         self.quotas.get_or_init(|| quotas);
     }
@@ -77,7 +77,7 @@ impl Shared {
         self.tables.get(place).map_or(0, |table| table.version.load(Ordering::SeqCst))
     }
 
-    /// Returns when the table's version is no longer `seen`.
+    /// Returns once the table's version differs from `seen`.
     pub(super) async fn changed(&self, place: usize, seen: u64) {
         let Some(table) = self.tables.get(place) else { return };
         loop {
@@ -96,7 +96,7 @@ impl Shared {
             first
         });
         if first {
-            tracing::error!(%error, "the store has failed and takes no more writes; the process stops and is to be restarted");
+            tracing::error!(%error, "the store has failed and accepts no more writes; the process stops and must be restarted");
         }
     }
 
@@ -126,7 +126,7 @@ impl Shared {
         ReadGuard { slot: self.reads.iter().find(free) }
     }
 
-    /// How long the oldest snapshot has been open, in milliseconds.
+    /// The age of the oldest open snapshot, in milliseconds.
     pub(super) fn oldest_read_millis(&self) -> u64 {
         let now = self.millis().saturating_add(1);
         let starts = self.reads.iter().map(|slot| slot.load(Ordering::Relaxed)).filter(|mark| *mark != 0);

@@ -1,7 +1,7 @@
-//! A consistent copy of the live store in a new file: one read snapshot, copied table by table in key order.
+//! Writes a consistent copy of the live store to a new file: one read snapshot, copied table by table in key order.
 //!
-//! **Invariant:** the copy appears under its name only when it is complete, on the disk, and what was read back from there has the same
-//! tables with the same number of records and the same digests. A copy that is damaged on its way is removed.
+//! **Invariant:** the copy gets its final name only when it is complete, on the disk and verified. Read back from the disk, it
+//! has the same tables with the same number of records and the same digests. A damaged copy is removed.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,26 +22,26 @@ use super::{
     transaction::{Read, ReadTx},
 };
 
-/// How many bytes go into one transaction of the copy.
+/// How many bytes one transaction of the copy writes.
 const CHUNK_BYTES: usize = 8 << 20;
 const COPY_CACHE_BYTES: usize = 16 << 20;
 
-/// What a table of a copy holds.
+/// The content of a table in a copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableTally {
     pub name: String,
     pub records: u64,
     pub bytes: u64,
-    /// Over every record with its key, in their order.
+    /// A digest over every record with its key, in key order.
     pub digest: [u8; 32],
 }
 
-/// What was copied.
+/// The content of a copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SnapshotReport {
-    /// In the order of their names.
+    /// Ordered by name.
     pub tables: Vec<TableTally>,
-    /// The last commit in it.
+    /// The last commit in the copy.
     pub position: Position,
 }
 
@@ -54,7 +54,7 @@ impl SnapshotReport {
         self.tables.iter().map(|table| table.bytes).sum()
     }
 
-    /// Over every table with its name.
+    /// A digest over every table with its name.
     pub fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         for table in &self.tables {
@@ -65,26 +65,27 @@ impl SnapshotReport {
         digest.finalize().into()
     }
 
-    /// The first table that is not the same in another copy, and what is other about it.
+    /// Describes the first table that differs in another copy.
     pub fn difference(&self, other: &Self) -> Option<String> {
         let found = |table: &TableTally| other.tables.iter().find(|known| known.name == table.name);
         let other_than = |table: &TableTally| match found(table) {
             Some(known) if known == table => None,
-            Some(known) if known.records == table.records => Some(format!("table {} has other content", table.name)),
-            Some(known) => Some(format!("table {} has {} records and not {}", table.name, known.records, table.records)),
+            Some(known) if known.records == table.records => Some(format!("table {} has different content", table.name)),
+            Some(known) => Some(format!("table {} has {} records instead of {}", table.name, known.records, table.records)),
             None => Some(format!("table {} is missing", table.name)),
         };
         let surplus = || other.tables.iter().find(|table| !self.tables.iter().any(|known| known.name == table.name));
-        self.tables.iter().find_map(other_than).or_else(|| surplus().map(|table| format!("table {} is too many", table.name)))
+        self.tables.iter().find_map(other_than).or_else(|| surplus().map(|table| format!("table {} is not expected", table.name)))
     }
 }
 
-/// Writes a copy and proves it, also by the records and indexes of `tables`: a good copy of damaged records is of no use.
+/// Writes and verifies a copy. Also verifies the records and indexes of `tables`, because a good copy of damaged records is
+/// useless.
 pub(super) fn write(tx: &ReadTx, path: &Path, tables: &[&'static dyn Checked]) -> Result<SnapshotReport, StoreError> {
     write_through(tx, path, tables, |_| Ok(()))
 }
 
-/// Writes the copy. `medium` stands for what may happen to the bytes between the writing and the reading.
+/// Writes the copy. `medium` simulates what may happen to the bytes between writing and reading.
 fn write_through(
     tx: &ReadTx,
     path: &Path,
@@ -92,18 +93,18 @@ fn write_through(
     medium: impl FnOnce(&Path) -> std::io::Result<()>,
 ) -> Result<SnapshotReport, StoreError> {
     if path.exists() {
-        return Err(StoreError::Installation(format!("{} exists already: choose another name", path.display())));
+        return Err(StoreError::Installation(format!("{} already exists: choose another name", path.display())));
     }
     let failed = |error: std::io::Error| StoreError::Installation(format!("{}: {error}", path.display()));
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let temporary = parent.join(format!(".{name}.partial"));
     if temporary.exists() {
-        // Left behind by a process that ended in the middle of it.
+        // A previous process ended in the middle of a copy.
         std::fs::remove_file(&temporary).map_err(failed)?;
     }
     let proven = copy(tx, &temporary).and_then(|report| {
-        medium(&temporary).and_then(|()| forget_cached(&temporary)).map_err(failed)?;
+        medium(&temporary).and_then(|()| evict_from_cache(&temporary)).map_err(failed)?;
         compare(&report, &temporary, tables)?;
         publish(&temporary, path, parent).map_err(failed).map(|()| report)
     });
@@ -113,15 +114,15 @@ fn write_through(
     proven
 }
 
-/// Reads the copy from its file.
+/// Reads the copy back and compares it.
 fn compare(written: &SnapshotReport, path: &Path, tables: &[&'static dyn Checked]) -> Result<(), StoreError> {
     let read = || -> Result<(SnapshotReport, CheckReport), StoreError> {
-        // The engine has to outlive the reader: dropped, it closes the file under it.
+        // The engine must outlive the reader, because dropping it closes the file.
         let engine = RedbEngine::open(path, COPY_CACHE_BYTES, None)?;
         let tx = ReadTx::new(engine.begin_read()?);
         Ok((tally(&tx)?, check::run(&tx, tables)?))
     };
-    // A damaged page makes redb panic.
+    // redb panics on a damaged page.
     let (found, checked) = catch_unwind(AssertUnwindSafe(read))
         .unwrap_or_else(|cause| Err(StoreError::Panicked(panic_text(cause.as_ref()))))
         .map_err(|error| StoreError::Engine(format!("the snapshot cannot be read back: {error}")))?;
@@ -130,18 +131,18 @@ fn compare(written: &SnapshotReport, path: &Path, tables: &[&'static dyn Checked
     }
     match written.difference(&found) {
         None => Ok(()),
-        Some(difference) => Err(StoreError::Engine(format!("the snapshot is not what was written: {difference}"))),
+        Some(difference) => Err(StoreError::Engine(format!("the snapshot does not match what was written: {difference}"))),
     }
 }
 
-/// Puts everything on the disk and out of memory, so that what is read next comes from there.
-pub(super) fn forget_cached(path: &Path) -> std::io::Result<()> {
+/// Syncs a file and drops it from the page cache, so that the next read comes from the disk.
+pub(super) fn evict_from_cache(path: &Path) -> std::io::Result<()> {
     let file = std::fs::File::open(path)?;
     file.sync_all()?;
     Ok(rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?)
 }
 
-/// Counts and digests everything that a snapshot holds.
+/// Counts and digests the content of a snapshot.
 pub(super) fn tally(tx: &ReadTx) -> Result<SnapshotReport, StoreError> {
     let mut report = SnapshotReport::default();
     for name in tx.tables()? {
@@ -156,7 +157,7 @@ pub(super) fn tally(tx: &ReadTx) -> Result<SnapshotReport, StoreError> {
 }
 
 fn parse(name: &str) -> Result<RawTable, StoreError> {
-    RawTable::parse(name).ok_or_else(|| StoreError::Engine(format!("table {name} is not in the catalogue")))
+    RawTable::parse(name).ok_or_else(|| StoreError::Engine(format!("table {name} is not in the catalog")))
 }
 
 #[derive(Default)]
@@ -202,11 +203,11 @@ fn copy(tx: &ReadTx, path: &Path) -> Result<SnapshotReport, StoreError> {
         }
         report.tables.push(tally.finish(name));
     }
-    target.end_with(report.position)?;
+    target.set_end(report.position)?;
     Ok(report)
 }
 
-/// The last key copied when there is more of the table.
+/// Copies part of a table. Returns the last key copied if there is more.
 fn copy_chunk(
     tx: &ReadTx,
     name: &str,
@@ -240,7 +241,7 @@ mod tests {
     use super::*;
     use crate::{WriteTx, catalog};
 
-    /// A store with some pages of records in two tables.
+    /// A store with a few pages of records in two tables.
     fn source(directory: &Path) -> RedbEngine {
         let engine = RedbEngine::create(&directory.join("source"), 1 << 20).unwrap();
         let mut tx = WriteTx::new(engine.begin_read().unwrap(), Quotas::UNLIMITED);
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_is_damaged_on_its_way_is_never_called_good() {
+    fn a_damaged_copy_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let engine = source(directory.path());
         let tx = ReadTx::new(engine.begin_read().unwrap());
@@ -270,7 +271,7 @@ mod tests {
                 file.write_all_at(&[byte[0] ^ 0x55], at)
             });
             if let Ok(report) = outcome {
-                // Not every byte of a file of redb is in use.
+                // Not every byte of a redb file is in use.
                 assert_eq!(report, truth);
                 let copy = RedbEngine::open(&path, 1 << 20, None).unwrap();
                 assert_eq!(tally(&ReadTx::new(copy.begin_read().unwrap())).unwrap(), truth);
@@ -286,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_of_which_the_end_is_missing_or_that_cannot_be_written_is_told() {
+    fn a_truncated_or_unwritable_copy_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let engine = source(directory.path());
         let tx = ReadTx::new(engine.begin_read().unwrap());
@@ -299,7 +300,7 @@ mod tests {
         let broken = write_through(&tx, &path, &[], |_| Err(std::io::Error::other("the disk is gone")));
         assert!(broken.is_err_and(|error| error.to_string().contains("the disk is gone")));
         assert!(!path.exists());
-        // What a process that was killed has left behind is no obstacle.
+        // A file left behind by a killed process is not an obstacle.
         std::fs::write(directory.path().join(".copy.partial"), b"half").unwrap();
         write(&tx, &path, &[]).unwrap();
     }
@@ -326,9 +327,9 @@ mod tests {
         assert_eq!(one.difference(&one.clone()), None);
         for (other, told) in [
             (vec![table("a", 1, 1)], "table b is missing"),
-            (vec![table("a", 1, 1), table("b", 3, 2)], "table b has 3 records and not 2"),
-            (vec![table("a", 1, 9), table("b", 2, 2)], "table a has other content"),
-            (vec![table("a", 1, 1), table("b", 2, 2), table("c", 1, 1)], "table c is too many"),
+            (vec![table("a", 1, 1), table("b", 3, 2)], "table b has 3 records instead of 2"),
+            (vec![table("a", 1, 9), table("b", 2, 2)], "table a has different content"),
+            (vec![table("a", 1, 1), table("b", 2, 2), table("c", 1, 1)], "table c is not expected"),
         ] {
             assert_eq!(one.difference(&SnapshotReport { tables: other, ..one.clone() }).as_deref(), Some(told));
         }

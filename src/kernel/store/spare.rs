@@ -1,7 +1,7 @@
-//! The reserve: a file in the data directory that holds real blocks of the volume. When the volume has none left, the store gives up
-//! a part of the file and goes on in what that frees.
+//! The reserve: a file in the data directory that holds real blocks of the volume. When the volume is full, the store shrinks the
+//! file and uses the freed blocks.
 //!
-//! **Invariant:** each time half of the rest is given up at most, so the next start finds something too.
+//! **Invariant:** at most half of the rest is given up at a time, so the next start finds some of it too.
 
 use std::{
     fs::File,
@@ -28,14 +28,14 @@ const RESERVE_FILE: &str = "tenantd.reserve";
 const SHARE: u64 = 20;
 const LEAST: u64 = 8 << 20;
 const MOST: u64 = 256 << 20;
-/// A volume that is smaller than [`LEAST`] asks for keeps this share of it.
+/// On a volume too small for [`LEAST`], the reserve is at most this share of it.
 const MOST_SHARE: u64 = 4;
-/// A rest that is smaller is given up whole.
+/// A rest smaller than this is given up completely.
 const PIECE: u64 = 64 << 10;
-/// How much is written at a time where blocks can only be had by writing.
+/// How many bytes one write fills on file systems that cannot allocate blocks otherwise.
 const FILLING: usize = 1 << 20;
 
-/// The size of the reserve on a volume of `total` bytes, of which the operator allows `most`.
+/// The size of the reserve on a volume of `total` bytes. The operator allows at most `most`.
 pub(super) fn wanted_bytes(total: u64, most: u64) -> u64 {
     (total / SHARE).clamp(LEAST, MOST).min(total / MOST_SHARE).min(most)
 }
@@ -48,11 +48,11 @@ pub(super) struct Spare {
 }
 
 impl Spare {
-    /// Takes up the reserve as the last process left it. Makes no file.
+    /// Opens the reserve as the last process left it. Does not create the file.
     pub(super) fn open(directory: &Path) -> io::Result<Self> {
         let path = directory.join(RESERVE_FILE);
         let length = match std::fs::metadata(&path) {
-            // A copy of the file may have holes, which free nothing.
+            // A copied file may have holes, which free no blocks.
             Ok(found) => found.len().min(found.blocks().saturating_mul(512)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => 0,
             Err(error) => return Err(error),
@@ -68,7 +68,7 @@ impl Spare {
         self.wanted.store(bytes, Ordering::Relaxed);
     }
 
-    /// How many bytes it holds.
+    /// The number of bytes in the reserve.
     pub(super) fn left(&self) -> u64 {
         *self.lock()
     }
@@ -81,12 +81,12 @@ impl Spare {
         self.length.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives up half of what is left, but never goes below `floor`. Whether it gave up anything.
+    /// Gives up half of the rest, unless that leaves less than `floor`. Returns whether it gave up anything.
     pub(super) fn give_up_half(&self, floor: u64) -> io::Result<bool> {
         self.give_up(u64::MAX, floor)
     }
 
-    /// The same, with at most `bytes`.
+    /// Does the same, but gives up at most `bytes`.
     pub(super) fn give_up(&self, bytes: u64, floor: u64) -> io::Result<bool> {
         let mut length = self.lock();
         let next = (*length / 2).max(length.saturating_sub(bytes));
@@ -97,12 +97,12 @@ impl Spare {
         let file = private_options().open(&self.path)?;
         file.set_len(next)?;
         *length = next;
-        // Some file systems free the blocks only then.
+        // Some file systems free the blocks only on a sync.
         file.sync_all()?;
         Ok(true)
     }
 
-    /// Takes up to `bytes` more of the volume, until it is whole; gives back what is more than it should have.
+    /// Grows the reserve by up to `bytes` until it has its full size. Shrinks it if it is larger.
     pub(super) fn refill(&self, bytes: u64) -> io::Result<()> {
         let mut length = self.lock();
         let (before, next) = (*length, self.wanted().min(length.saturating_add(bytes)));
@@ -110,7 +110,7 @@ impl Spare {
             return Ok(());
         }
         let file = private_options().create(true).truncate(false).open(&self.path)?;
-        // What lies behind the blocks that it holds is a hole.
+        // The file after the blocks that it holds is a hole.
         file.set_len(before.min(next))?;
         *length = before.min(next);
         let filled = reserve_blocks(&file, next).and_then(|done| if done { Ok(()) } else { fill(&file, next, &noise()) });
@@ -124,15 +124,15 @@ impl Spare {
     }
 }
 
-/// Makes the file at least `bytes` long, with blocks for all of it. What the file holds stays, and what is new reads as zeros.
-/// Where that fails, the file is as long as before.
+/// Makes the file at least `bytes` long and allocates blocks for all of it. Existing content stays, and new bytes read as zeros.
+/// After a failure the file has its previous length.
 pub(super) fn preallocate(file: &File, bytes: u64) -> io::Result<()> {
     let before = file.metadata()?.len();
     let zeros = |done: bool| if done { Ok(()) } else { fill(file, bytes, &vec![0; FILLING]) };
     reserve_blocks(file, bytes).and_then(zeros).or_else(|error| file.set_len(before).and(Err(error)))
 }
 
-/// The same; false where the file system has no such call.
+/// Does the same. Returns false if the file system does not support the call.
 fn reserve_blocks(file: &File, bytes: u64) -> io::Result<bool> {
     if bytes == 0 {
         return Ok(true);
@@ -146,7 +146,7 @@ fn reserve_blocks(file: &File, bytes: u64) -> io::Result<bool> {
     }
 }
 
-/// Writes what is missing of the file.
+/// Writes the missing bytes of the file.
 fn fill(file: &File, bytes: u64, filling: &[u8]) -> io::Result<()> {
     let mut end = file.metadata()?.len();
     while end < bytes {
@@ -157,7 +157,7 @@ fn fill(file: &File, bytes: u64, filling: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Bytes that no file system can compress away.
+/// Bytes that no file system can compress.
 fn noise() -> Vec<u8> {
     (0..FILLING / 16).flat_map(|_| quick_bytes::<16>()).collect()
 }
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_a_twentieth_of_the_volume_within_bounds() {
+    fn the_size_is_a_twentieth_of_the_volume_within_bounds() {
         let wanted = [40 * MIB, 300 * MIB, 1024 * MIB, 100_000 * MIB, 8 * MIB].map(|total| wanted_bytes(total, u64::MAX) / MIB);
         assert_eq!(wanted, [8, 15, 51, 256, 2]);
         assert_eq!(wanted_bytes(1024 * MIB, MIB), MIB);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_blocks_and_frees_half_of_them_each_time() {
+    fn giving_up_frees_half_of_the_blocks_each_time() {
         let directory = tempfile::tempdir().unwrap();
         let spare = Spare::open(directory.path()).unwrap();
         assert!(spare.is_whole() && !spare.give_up_half(0).unwrap(), "there is none yet");
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn preallocating_keeps_what_the_file_holds() {
+    fn preallocating_keeps_the_content() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         std::fs::write(&path, b"frames").unwrap();

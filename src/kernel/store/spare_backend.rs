@@ -1,6 +1,6 @@
-//! The storage below the engine: a file that never meets a full volume while there is anything of the reserve.
+//! The storage below the engine: files that use the reserve when the volume is full.
 //!
-//! A write that was cut off in the middle is made again from its beginning, so the engine sees all of it or none.
+//! A write that was interrupted by a full volume is repeated from its start, so the engine sees all of it or none.
 
 use std::{io, ops::Bound, sync::Arc};
 
@@ -16,7 +16,7 @@ pub struct SpareBackend<B> {
     volume: Arc<Volume>,
 }
 
-/// Whether the volume, or what this user may have of it, is full.
+/// Whether the volume, or the user's disk quota, is full.
 fn is_full(error: &io::Error) -> bool {
     let full = [Errno::NOSPC, Errno::DQUOT].map(Errno::raw_os_error);
     error.raw_os_error().is_some_and(|code| full.contains(&code))
@@ -50,7 +50,7 @@ impl<B: StorageBackend> StorageBackend for SpareBackend<B> {
         self.with_room(|storage| storage.set_len(len))
     }
 
-    /// A full volume is not tried again here: after a sync that failed nobody knows what the kernel still has.
+    /// A sync on a full volume is not retried: after a failed sync the state of the kernel's cache is unknown.
     fn sync_data(&self) -> io::Result<()> {
         self.storage.sync_data()
     }
@@ -113,7 +113,7 @@ mod tests {
     const BLOCK: u64 = 4096;
     const WRITER: WriterSettings = WriterSettings { batch_size: 16, queue_length: 64 };
 
-    /// A volume of limited size. The reserve is a real file, and its blocks count.
+    /// A volume of limited size. The reserve is a real file whose blocks count.
     #[derive(Debug)]
     struct Pool {
         capacity: AtomicU64,
@@ -133,13 +133,13 @@ mod tests {
             Space { free: total.saturating_sub(self.used.load(Ordering::SeqCst) + reserved), total }
         }
 
-        /// The volume as a process sees it that has just started.
+        /// The volume as a newly started process sees it.
         fn volume(self: &Arc<Self>) -> Arc<Volume> {
             let pool = self.clone();
             Arc::new(Volume::measured(self.reserve.parent().unwrap(), move || Ok(pool.space())).unwrap())
         }
 
-        /// A file on it.
+        /// A file on the volume.
         fn file(self: &Arc<Self>) -> Limited {
             Limited(Arc::new(Content { pool: self.clone(), bytes: Mutex::default(), blocks: Mutex::default() }))
         }
@@ -177,7 +177,7 @@ mod tests {
             Ok(())
         }
 
-        /// Takes blocks one by one, so a write may end in the middle.
+        /// Takes blocks one by one, so a write may fail in the middle.
         fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
             let (mut bytes, mut blocks) = (self.0.bytes.lock().unwrap(), self.0.blocks.lock().unwrap());
             let start = usize::try_from(offset).unwrap();
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// A volume of `capacity` bytes with a whole reserve of 1 MiB, watched as a server does.
+    /// A volume of `capacity` bytes with a full reserve of 1 MiB, monitored as in a server.
     fn watched(directory: &Path, capacity: u64, threshold: u64) -> (Arc<Pool>, Arc<Volume>) {
         let pool = Pool::new(directory, capacity);
         let volume = pool.volume();
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_finds_no_block_gets_half_of_the_reserve_and_holds_others_back() {
+    fn a_write_on_a_full_volume_uses_half_of_the_reserve() {
         let directory = tempfile::tempdir().unwrap();
         let (pool, volume) = watched(directory.path(), 2 * MIB, 0);
         let file = SpareBackend::new(pool.file(), volume.clone());
@@ -226,14 +226,14 @@ mod tests {
         assert_eq!((reserve.left, reserve.touched, volume.gate.room()), (MIB / 2, true, WriteRoom::Short));
         let mut found = [0; 10_000];
         file.read(MIB - 5_000, &mut found).unwrap();
-        assert_eq!(found, content, "all of it, though it was cut off in the middle");
+        assert_eq!(found, content, "all of it, although it was interrupted");
         pool.capacity.fetch_add(MIB, Ordering::SeqCst);
         volume.refill(u64::MAX).unwrap();
         assert_eq!((volume.reserve().missing(), volume.reserve().touched), (0, false));
     }
 
     #[test]
-    fn free_space_is_looked_at_while_it_is_written() {
+    fn free_space_is_checked_while_writing() {
         let directory = tempfile::tempdir().unwrap();
         let (pool, volume) = watched(directory.path(), 4 * MIB, MIB);
         let file = SpareBackend::new(pool.file(), volume.clone());
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_waits_for_room_before_it_takes_the_part_of_the_next_start() {
+    fn a_write_leaves_a_part_of_the_reserve_to_the_next_start() {
         let directory = tempfile::tempdir().unwrap();
         let (pool, volume) = watched(directory.path(), 2 * MIB, 0);
         let file = SpareBackend::new(pool.file(), volume.clone());
@@ -263,7 +263,7 @@ mod tests {
         pool.capacity.fetch_add(MIB, Ordering::SeqCst);
         volume.set_room(WriteRoom::Short);
         writing.join().unwrap().unwrap();
-        // The next process may use what was kept.
+        // The next process may use the kept part.
         let next = pool.volume();
         let file = SpareBackend::new(pool.file(), next.clone());
         file.write(0, &vec![1; usize::try_from(pool.space().free).unwrap() + (200 << 10)]).unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_waits_for_room_when_the_server_ends() {
+    fn writes_do_not_wait_when_the_server_stops() {
         let directory = tempfile::tempdir().unwrap();
         let (pool, volume) = watched(directory.path(), 2 * MIB, 0);
         let file = SpareBackend::new(pool.file(), volume.clone());
@@ -298,7 +298,7 @@ mod tests {
         within_reserve(store.write(change)).await
     }
 
-    /// The files of a store. The journal has its blocks, as in a directory.
+    /// The files of a store. The journal has all of its blocks, as in a data directory.
     fn files(pool: &Arc<Pool>) -> [Limited; 3] {
         let files = [pool.file(), pool.file(), pool.file()];
         files[1].write(0, &vec![0; 1 << 20]).unwrap();
@@ -308,14 +308,15 @@ mod tests {
     fn open(files: &[Limited; 3], volume: &Arc<Volume>, id: u8) -> Store {
         let [redb, journal, witness] = files.each_ref().map(|file| SpareBackend::new(file.clone(), volume.clone()));
         let (journal_bytes, journal_id) = (128 << 10, [id; 16]);
-        let opening = Opening { cache_bytes: 1 << 20, journal_bytes, journal_id, flushing: Flushing::InTurn, clock: Clock::System };
+        let opening = Opening { cache_bytes: 1 << 20, journal_bytes, journal_id, flushing: Flushing::Inline, clock: Clock::System };
         let engine = RedbEngine::on_backends(redb, journal, witness, opening).unwrap();
         Store::on_volume(engine, WRITER, volume.clone()).unwrap()
     }
 
-    /// The engine on a full volume: every write that is let in succeeds, and the next process finds all of it on the same full volume.
+    /// The engine on a full volume: every accepted write succeeds, and the next process finds all of them on the same full
+    /// volume.
     #[tokio::test]
-    async fn a_store_that_fills_its_volume_neither_fails_nor_loses_anything() {
+    async fn a_store_on_a_full_volume_loses_nothing() {
         for capacity in [3 * MIB, 5 * MIB] {
             let directory = tempfile::tempdir().unwrap();
             let (pool, volume) = watched(directory.path(), capacity, capacity / 20);
@@ -331,7 +332,7 @@ mod tests {
                 put(&store, gone, None).await.unwrap();
             }
             assert_eq!((store.failure(), volume.reserve().starved), (None, false));
-            // The process dies, and somebody else takes what is free.
+            // The process dies, and another program takes the free space.
             std::mem::forget(store);
             pool.used.fetch_add(pool.space().free, Ordering::SeqCst);
             let store = open(&files, &pool.volume(), 2);
@@ -343,9 +344,9 @@ mod tests {
         }
     }
 
-    /// A commit that waits for room holds up nobody who reads, and ends well.
+    /// A commit that waits for space does not block readers, and succeeds.
     #[tokio::test]
-    async fn reads_go_on_while_a_commit_waits_for_room() {
+    async fn reads_continue_while_a_commit_waits_for_space() {
         let directory = tempfile::tempdir().unwrap();
         let (pool, volume) = watched(directory.path(), 6 * MIB, 0);
         let store = open(&files(&pool), &volume, 1);

@@ -1,8 +1,8 @@
-//! What workflows can do with the records of a slice: the types of steps that it registers.
+//! The types of workflow steps that a slice registers: what workflows can do with its records.
 //!
-//! A slice implements [`StepType`] and either [`LocalStep`] or [`RemoteStep`] for each of its steps, and lists them in `steps()` on its
-//! face. The workflows know steps by these traits alone. **Invariant:** planning and doing are separate traits: what can describe, check
-//! and plan a step on a snapshot has no way to what changes anything or calls out.
+//! A slice implements [`StepType`] and either [`LocalStep`] or [`RemoteStep`] for each of its steps, and lists them in `steps()`
+//! in its interface. Workflows know steps only through these traits. **Invariant:** planning and executing are separate traits.
+//! Code that describes, checks or plans a step on a snapshot cannot change anything or call out.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -20,12 +20,12 @@ use crate::{
     events::{Act, Intent},
 };
 
-/// Why a step failed, in the words that its record shows.
+/// Why a step failed, as its record shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepError {
     pub code: String,
     pub message: String,
-    /// Whether the same could go well at another time.
+    /// Whether the same step could succeed later.
     pub retryable: bool,
 }
 
@@ -39,7 +39,7 @@ impl StepError {
     }
 }
 
-/// What a local step can fail with. A failure of the store is not the step's: it is tried again as a whole.
+/// The error of a local step. A store error is not the step's own failure: the whole step is retried.
 #[derive(Debug)]
 pub enum LocalError {
     Step(StepError),
@@ -52,7 +52,7 @@ impl From<StoreError> for LocalError {
     }
 }
 
-/// For a call that only reads our own data.
+/// For a remote step that only reads tenantd's own data.
 impl From<LocalError> for StepError {
     fn from(error: LocalError) -> Self {
         match error {
@@ -62,24 +62,24 @@ impl From<LocalError> for StepError {
     }
 }
 
-/// A record that a step has made or changed.
+/// A record that a step created or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Effect {
     pub kind: &'static str,
     pub id: String,
 }
 
-/// What a step came to.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepDone {
     pub output: Value,
     pub effects: Vec<Effect>,
 }
 
-/// What a step would come to.
+/// The expected result of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// `None` when only doing it can tell.
+    /// `None` if only executing the step shows the output.
     pub output: Option<Value>,
     pub summary: String,
 }
@@ -88,56 +88,56 @@ pub struct Planned {
 #[derive(Debug)]
 pub struct Planning {
     pub intent: Intent,
-    /// What the step may do.
+    /// The permissions of the step.
     pub authority: Authority,
 }
 
-/// Where in `with` secrets may be named.
+/// Where `with` may contain secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SecretPlace {
-    /// A member whose members are headers: a value is a secret, perhaps behind a fixed text such as `Bearer `.
+    /// A member whose members are headers. A header value may be a secret after a fixed text such as `Bearer `.
     Headers(&'static str),
-    /// A member in all texts of which secrets may stand.
+    /// A member whose texts, at any depth, may contain secrets.
     Texts(&'static str),
 }
 
 /// Describes a type of step and plans a step of it. It sees a snapshot and cannot change anything.
 pub trait StepType: fmt::Debug + Send + Sync + 'static {
-    /// Such as `ticket.create`.
+    /// For example `ticket.create`.
     fn name(&self) -> &'static str;
     fn summary(&self) -> &'static str;
-    /// The JSON Schema of `with`. References lead into its own `components`.
+    /// The JSON Schema of `with`. References point into its own `components`.
     fn schema(&self) -> Value;
     /// An example of `with`.
     fn example(&self) -> Value;
 
-    /// The rights that a step of this type needs from the person or key that it acts for.
+    /// The scopes that a step of this type needs from the person or key that it acts for.
     fn scopes(&self) -> Grants;
 
-    /// Whether its steps read what other scopes than those of the type are for, if those whom they act for have them.
+    /// Whether its steps also return data that needs scopes beyond those of the type, if the person or key they act for has them.
     fn reads_more(&self) -> bool {
         false
     }
 
-    /// What a reader must hold to see this output, beside the scopes of the type.
+    /// The scopes that a reader needs to see this output, in addition to the scopes of the type.
     fn has_read(&self, _output: &Value) -> Grants {
         Grants::NONE
     }
 
-    /// Takes out of `with` what nobody may read in the record of the step.
+    /// Removes secrets from `with` before it is stored in the record of the step.
     fn redact(&self, _with: &mut Value) {}
 
-    /// As [`Self::redact`], for events, which have more readers than workflows.
+    /// Like [`Self::redact`], for events, which have more readers than workflows.
     fn redact_in_event(&self, with: &mut Value) {
         self.redact(with);
     }
 
-    /// Where in `with` named secrets may stand. A step that does not send to somebody else's server has none.
+    /// Where `with` may contain named secrets. Empty for a step that does not send data to another server.
     fn secret_places(&self) -> &'static [SecretPlace] {
         &[]
     }
 
-    /// Credentials that are written into `with` in clear, in place of a named secret: pointers into it.
+    /// JSON pointers to the credentials that `with` contains in clear text instead of as named secrets.
     fn literal_credentials(&self, _with: &Value) -> Vec<String> {
         Vec::new()
     }
@@ -145,36 +145,36 @@ pub trait StepType: fmt::Debug + Send + Sync + 'static {
     fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError>;
 }
 
-/// Changes our own data, in the transaction that keeps its result: exactly once.
+/// Changes tenantd's own data exactly once, in the transaction that stores the result.
 pub trait LocalStep: fmt::Debug + Send + Sync + 'static {
     fn apply(&self, tx: &mut WriteTx, act: &mut Act, with: &Value) -> Result<StepDone, LocalError>;
 }
 
-/// A call to somebody else.
+/// A call to another server.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub tenant_id: TenantId,
-    /// Whose step it is.
+    /// The workflow of the step.
     pub workflow_id: WorkflowId,
-    /// What the step may do.
+    /// The permissions of the step.
     pub authority: Authority,
     pub with: Value,
-    /// Texts of `with` that name secrets. Placeholders stand in their places.
+    /// The texts of `with` that name secrets. `with` contains placeholders in their place.
     pub secrets: Vec<SecretText>,
-    /// The same for every attempt of the step, so that the other side can tell a repetition.
+    /// The same for every attempt of the step, so that the other server can detect a repetition.
     pub idempotency_key: String,
-    /// The most that it may take.
+    /// The maximum duration of the call.
     pub timeout: Duration,
 }
 
 pub type CallFuture = Pin<Box<dyn Future<Output = Result<StepDone, StepError>> + Send>>;
 
-/// Calls out. What it did is written down afterwards: at least once.
+/// Calls another server. The result is recorded afterwards, so a call happens at least once.
 pub trait RemoteStep: fmt::Debug + Send + Sync + 'static {
     fn call(&self, call: Call) -> CallFuture;
 }
 
-/// What does a step.
+/// Executes a step.
 #[derive(Clone, Debug)]
 pub enum Applier {
     Local(Arc<dyn LocalStep>),
@@ -189,13 +189,13 @@ pub struct StepEntry {
 }
 
 impl StepEntry {
-    /// A type of step that changes our own data.
+    /// A type of step that changes tenantd's own data.
     pub fn local(step: impl StepType + LocalStep) -> Self {
         let step = Arc::new(step);
         Self { step: step.clone(), applier: Applier::Local(step) }
     }
 
-    /// A type of step that calls out.
+    /// A type of step that calls another server.
     pub fn remote(step: impl StepType + RemoteStep) -> Self {
         let step = Arc::new(step);
         Self { step: step.clone(), applier: Applier::Remote(step) }

@@ -1,7 +1,7 @@
-//! Typed tables with the secondary indexes that they maintain.
+//! Typed tables that maintain their secondary indexes.
 //!
 //! A slice declares its tables as statics in its `repo.rs`. **Invariant:** every write goes through [`Table`], which changes the
-//! record and its index entries together; `tenantd check` proves that they agree.
+//! record and its index entries together. `tenantd check` verifies that they match.
 
 use std::{collections::BTreeMap, marker::PhantomData};
 
@@ -16,10 +16,10 @@ use super::{
     usage::{self, Counts, size},
 };
 
-/// A secondary index: for a record, the keys it is found under. Each key starts with the tenant where the data is a tenant's.
+/// A secondary index: the keys that lead to a record. Each key starts with the tenant if the data belongs to tenants.
 pub struct Index<K, V> {
     pub table: TableName,
-    /// At most one record a key. The second one is refused as damage: a service checks for the first and says so in its words.
+    /// At most one record per key. A second one is refused as damage. A service checks first and returns its own error.
     pub unique: bool,
     pub keys: fn(&K, &V) -> Vec<Vec<u8>>,
 }
@@ -31,7 +31,7 @@ impl<K, V> std::fmt::Debug for Index<K, V> {
 }
 
 impl<K: Key, V> Index<K, V> {
-    /// The stored entries of one record: key and value.
+    /// The stored entries of one record, as key and value.
     pub(super) fn entries(&self, key: &K, primary: &[u8], record: &V) -> Vec<(Vec<u8>, Vec<u8>)> {
         let entry = |mut index_key: Vec<u8>| {
             if self.unique {
@@ -42,13 +42,13 @@ impl<K: Key, V> Index<K, V> {
             }
         };
         let mut entries: Vec<_> = (self.keys)(key, record).into_iter().map(entry).collect();
-        // A value that a record has twice leads to it once.
+        // A record with the same value twice needs one entry.
         entries.sort_unstable();
         entries.dedup();
         entries
     }
 
-    /// The record's key under `index_key` of a unique index.
+    /// Returns the record's key under `index_key` of a unique index.
     pub fn find(&self, tx: &impl Read, index_key: &[u8]) -> Result<Option<K>, StoreError> {
         let Some(primary) = tx.raw_get(self.table.into(), index_key)? else { return Ok(None) };
         let key = K::from_bytes(&primary)
@@ -58,8 +58,8 @@ impl<K: Key, V> Index<K, V> {
 }
 
 impl<K: FixedKey, V> Index<K, V> {
-    /// Walks the entries of `range` in the order of the index. The visitor gets the record's key and the entry's own bytes, from
-    /// which a later walk can go on.
+    /// Visits the entries of `range` in index order. The visitor gets the record's key and the entry's own bytes, from which a
+    /// later scan can continue.
     pub fn scan(
         &self,
         tx: &impl Read,
@@ -76,7 +76,7 @@ impl<K: FixedKey, V> Index<K, V> {
         })
     }
 
-    /// The keys of at most `limit` records of `range`, in the order of the index.
+    /// Returns the keys of at most `limit` records of `range`, in index order.
     pub fn list(&self, tx: &impl Read, range: &KeyRange, limit: usize) -> Result<Vec<K>, StoreError> {
         let mut found = Vec::new();
         self.scan(tx, range, Direction::Forward, |key, _| {
@@ -87,19 +87,19 @@ impl<K: FixedKey, V> Index<K, V> {
     }
 }
 
-/// Entries that one transaction turns into another form.
-const PART: usize = 2_000;
+/// How many entries one transaction converts.
+const BATCH: usize = 2_000;
 
 impl<K: Key, V> Index<K, V> {
-    /// Turns the entries from when the index was unique into those of one that is not, a part at a time. `key` makes the key of today from
-    /// the one of then. Only entries of a unique index have a value, so what is still to be turned is told by itself.
+    /// Converts the entries of a formerly unique index to non-unique ones, a batch at a time. `key` converts an old key to the
+    /// new one. Only entries of a unique index have a value, so the entries themselves show which ones are left.
     pub fn share(&self, tx: &mut WriteTx, key: impl Fn(&[u8]) -> Option<Vec<u8>>) -> Result<Progress, StoreError> {
         let mut entries = Vec::new();
         tx.raw_scan(self.table.into(), &KeyRange::ALL, Direction::Forward, &mut |entry, primary| {
             if !primary.is_empty() {
                 entries.push((entry.to_vec(), primary.to_vec()));
             }
-            Ok(if entries.len() < PART { Flow::Continue } else { Flow::Stop })
+            Ok(if entries.len() < BATCH { Flow::Continue } else { Flow::Stop })
         })?;
         let progress = if entries.is_empty() { Progress::Done } else { Progress::More };
         for (entry, primary) in entries {
@@ -119,7 +119,7 @@ pub struct Table<K: 'static, V: 'static> {
     types: PhantomData<fn() -> (K, V)>,
 }
 
-/// How many entries of a table have keys that begin so.
+/// Counts the entries of a table whose keys start with `prefix`.
 pub fn rows_under(tx: &impl Read, table: TableName, prefix: &[u8]) -> Result<u64, StoreError> {
     let mut rows = 0;
     tx.raw_scan(table.into(), &KeyRange::prefix(prefix), Direction::Forward, &mut |_, _| {
@@ -129,7 +129,7 @@ pub fn rows_under(tx: &impl Read, table: TableName, prefix: &[u8]) -> Result<u64
     Ok(rows)
 }
 
-/// How large a table is, with all of its segments.
+/// The size of a table with all of its segments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableSize {
     pub name: &'static str,
@@ -138,7 +138,7 @@ pub struct TableSize {
     pub bytes: u64,
 }
 
-/// The sizes of all tables that hold something, in the order of their names.
+/// Returns the sizes of all tables that are not empty, ordered by name.
 pub fn table_sizes(tx: &ReadTx) -> Result<Vec<TableSize>, StoreError> {
     let mut sizes: BTreeMap<&'static str, TableSize> = BTreeMap::new();
     for raw in tx.tables()?.iter().filter_map(|name| RawTable::parse(name)) {
@@ -165,7 +165,7 @@ impl<K: Key, V: Record> Table<K, V> {
         Self { name, indexes, counts: Counts::Nothing, types: PhantomData }
     }
 
-    /// The same table, whose rows count for their tenants.
+    /// Makes the rows count for their tenants.
     pub const fn counting(mut self, counts: Counts) -> Self {
         assert!(K::OF_TENANT, "only rows of a tenant count for it");
         self.counts = counts;
@@ -184,12 +184,13 @@ impl<K: Key, V: Record> Table<K, V> {
         self.indexes
     }
 
-    /// The tables of its indexes, which follow from its records.
+    /// The names of its indexes, whose content follows from its records.
     pub fn index_names(&self) -> Vec<TableName> {
         self.indexes.iter().map(|index| index.table).collect()
     }
 
-    /// The unique indexes in which another record already has a key of this one: a record that was made elsewhere may not fit in.
+    /// Returns the unique indexes in which another record already has a key of this one. A record from another installation may
+    /// conflict.
     pub fn claimed(&self, tx: &impl Read, key: &K, record: &V) -> Result<Vec<TableName>, StoreError> {
         let primary = key.to_bytes();
         let mut claimed = Vec::new();
@@ -211,7 +212,7 @@ impl<K: Key, V: Record> Table<K, V> {
         Ok(self.get_stored(tx, key)?.map(|(record, _)| record))
     }
 
-    /// The record, and how many bytes it takes up.
+    /// The record and its size in bytes.
     fn get_stored(&self, tx: &impl Read, key: &[u8]) -> Result<Option<(V, usize)>, StoreError> {
         tx.raw_get(self.name.into(), key)?.map(|stored| Ok((self.decode(key, &stored)?, stored.len()))).transpose()
     }
@@ -221,20 +222,20 @@ impl<K: Key, V: Record> Table<K, V> {
         codec::decode(table, key, stored).map_err(|reason| StoreError::damaged(table, key, reason))
     }
 
-    /// Stores the record under the key, in place of what was there, and moves its index entries.
+    /// Stores the record under the key, replaces an existing one, and updates its index entries.
     pub fn put(&self, tx: &mut WriteTx, key: &K, record: &V) -> Result<(), StoreError> {
         let primary = key.to_bytes();
-        let is_looked_at = !self.indexes.is_empty() || self.counts != Counts::Nothing;
-        let old = if is_looked_at { self.get_stored(tx, &primary)? } else { None };
+        let needs_old = !self.indexes.is_empty() || self.counts != Counts::Nothing;
+        let old = if needs_old { self.get_stored(tx, &primary)? } else { None };
         self.write(tx, key, &primary, old.as_ref(), Some(record))
     }
 
-    /// Stores the record under a key that is known to be free, such as that of an id just made: saves the look at what was there.
+    /// Stores the record under a key that is known to be free, such as a new id. This saves the read of a previous record.
     pub fn insert(&self, tx: &mut WriteTx, key: &K, record: &V) -> Result<(), StoreError> {
         self.write(tx, key, &key.to_bytes(), None, Some(record))
     }
 
-    /// The record that was there.
+    /// Removes the record and returns it.
     pub fn remove(&self, tx: &mut WriteTx, key: &K) -> Result<Option<V>, StoreError> {
         let primary = key.to_bytes();
         let old = self.get_stored(tx, &primary)?;
@@ -262,7 +263,7 @@ impl<K: Key, V: Record> Table<K, V> {
             }
             for (entry, value) in after.into_iter().filter(|entry| !before.contains(entry)) {
                 if index.unique && tx.raw_get(table.into(), &entry)?.is_some() {
-                    return Err(StoreError::damaged(table.name(), &entry, "two records claim one unique key"));
+                    return Err(StoreError::damaged(table.name(), &entry, "two records have the same unique key"));
                 }
                 tx.raw_put(table.into(), entry, value);
             }
@@ -279,7 +280,7 @@ impl<K: Key, V: Record> Table<K, V> {
             None => tx.raw_remove(table.into(), primary.to_vec()),
         }
         if self.counts != Counts::Nothing
-            && let Some(tenant) = usage::tenant_in_front(primary, &[])
+            && let Some(tenant) = usage::tenant_of_key(primary, &[])
         {
             let more = i64::from(new.is_some()) - i64::from(old.is_some());
             usage::note_rows(tx, tenant, if self.counts == Counts::Records { more } else { 0 }, bytes);
@@ -287,7 +288,7 @@ impl<K: Key, V: Record> Table<K, V> {
         Ok(())
     }
 
-    /// Makes all entries of an index that came after its records. In one transaction: for tables of few records.
+    /// Creates all entries of an index that was added after its records, in one transaction. For tables with few records.
     pub fn fill(&self, tx: &mut WriteTx, index: &Index<K, V>) -> Result<(), StoreError> {
         for (key, record) in self.list(tx, &KeyRange::ALL, usize::MAX)? {
             for (entry, value) in index.entries(&key, &key.to_bytes(), &record) {
@@ -297,7 +298,7 @@ impl<K: Key, V: Record> Table<K, V> {
         Ok(())
     }
 
-    /// Walks the records of `range` in the order of their keys.
+    /// Visits the records of `range` in key order.
     pub fn scan(
         &self,
         tx: &impl Read,
@@ -313,13 +314,13 @@ impl<K: Key, V: Record> Table<K, V> {
         })
     }
 
-    /// At most `limit` records of the whole table behind a key, in the order of their keys: for whoever reads all of it in parts.
+    /// Returns at most `limit` records after a key, in key order. For callers that read the whole table in parts.
     pub fn list_after(&self, tx: &impl Read, after: Option<&K>, limit: usize) -> Result<Vec<(K, V)>, StoreError> {
         let range = after.map_or(KeyRange::ALL, |key| KeyRange::ALL.after(&key.to_bytes(), Direction::Forward));
         self.list(tx, &range, limit)
     }
 
-    /// At most `limit` records of `range`, in the order of their keys.
+    /// Returns at most `limit` records of `range`, in key order.
     pub fn list(&self, tx: &impl Read, range: &KeyRange, limit: usize) -> Result<Vec<(K, V)>, StoreError> {
         let mut found = Vec::new();
         if limit == 0 {

@@ -1,4 +1,4 @@
-//! The store as its callers see it, on a real file in a temporary directory.
+//! Tests of the store's public interface, on a real file in a temporary directory.
 
 use std::sync::{
     Arc,
@@ -63,7 +63,7 @@ fn tagged(store: &Store, tenant: u8, tag: &str) -> Vec<u32> {
 }
 
 #[tokio::test]
-async fn a_record_moves_its_index_entries_and_stays_in_its_tenant() {
+async fn index_entries_follow_their_record() {
     let Fixture { store, .. } = fixture();
     put(&store, (1, 7), person("ada", &["a", "b"])).await.unwrap();
     put(&store, (2, 8), person("ada", &["a"])).await.unwrap();
@@ -80,7 +80,7 @@ async fn a_record_moves_its_index_entries_and_stays_in_its_tenant() {
 }
 
 #[tokio::test]
-async fn a_second_record_under_a_unique_key_is_refused_and_changes_nothing() {
+async fn a_duplicate_unique_key_is_refused() {
     let Fixture { store, .. } = fixture();
     put(&store, (1, 7), person("ada", &["a"])).await.unwrap();
     assert!(put(&store, (1, 9), person("ada", &["a"])).await.is_err());
@@ -89,7 +89,7 @@ async fn a_second_record_under_a_unique_key_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_member_that_fails_after_writing_takes_nobody_with_it() {
+async fn a_failed_write_does_not_affect_its_batch() {
     let Fixture { store, .. } = fixture();
     let runs = Arc::new(AtomicUsize::new(0));
     let writes = (0..20_u32).map(|number| {
@@ -114,7 +114,7 @@ async fn a_member_that_fails_after_writing_takes_nobody_with_it() {
 }
 
 #[tokio::test]
-async fn a_rehearsed_write_fails_as_it_would_or_is_undone() {
+async fn a_rehearsed_write_stores_nothing() {
     let Fixture { store, .. } = fixture();
     put(&store, (1, 7), person("ada", &["a"])).await.unwrap();
     let rehearsed = rehearse(put(&store, (1, 8), person("grace", &["a"])));
@@ -128,7 +128,7 @@ async fn a_rehearsed_write_fails_as_it_would_or_is_undone() {
 }
 
 #[tokio::test]
-async fn a_panic_in_a_write_is_that_caller_s_alone() {
+async fn a_panic_fails_only_its_own_write() {
     let Fixture { store, .. } = fixture();
     let panicking = store.write(|tx| {
         PEOPLE.put(tx, &(1, 1), &person("a", &[]))?;
@@ -142,7 +142,7 @@ async fn a_panic_in_a_write_is_that_caller_s_alone() {
 }
 
 #[tokio::test]
-async fn a_walk_within_a_write_may_read_and_write_the_tables_that_it_walks() {
+async fn a_scan_may_write_to_the_table_that_it_reads() {
     let Fixture { store, .. } = fixture();
     for number in 0..200 {
         put(&store, (1, number), person(&number.to_string(), &["t"])).await.unwrap();
@@ -175,7 +175,7 @@ async fn a_walk_within_a_write_may_read_and_write_the_tables_that_it_walks() {
 }
 
 #[tokio::test]
-async fn versions_grow_with_changes_of_their_table_only() {
+async fn a_version_changes_only_with_its_table() {
     let Fixture { store, .. } = fixture();
     let (people, tenants) = (store.version(catalog::USERS), store.version(catalog::TENANTS));
     put(&store, (1, 1), person("a", &[])).await.unwrap();
@@ -201,7 +201,7 @@ async fn a_snapshot_of_a_damaged_store_is_refused() {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_the_live_store_opens_and_holds_the_same() {
+async fn a_snapshot_of_the_live_store_has_the_same_content() {
     let Fixture { store, directory } = fixture();
     for number in 0..300 {
         put(&store, (1, number), person(&number.to_string(), &["t"])).await.unwrap();
@@ -218,7 +218,7 @@ async fn a_snapshot_of_the_live_store_opens_and_holds_the_same() {
 }
 
 #[tokio::test]
-async fn without_room_a_write_waits_unless_it_is_made_within_the_reserve() {
+async fn a_write_waits_for_space_unless_it_may_use_the_reserve() {
     let Fixture { store, .. } = fixture();
     store.volume().set_room(WriteRoom::Short);
     assert!(matches!(store.ensure_room(), Err(StoreError::NoRoom)));
@@ -244,13 +244,13 @@ async fn without_room_a_write_waits_unless_it_is_made_within_the_reserve() {
     store.volume().set_room(WriteRoom::Short);
     waiting.await.unwrap().unwrap();
     assert_eq!(store.read(|tx| PEOPLE.list(tx, &KeyRange::ALL, 10)).unwrap().len(), 3);
-    store.let_all_write();
+    store.begin_shutdown();
     store.volume().set_room(WriteRoom::Exhausted);
     put(&store, (1, 3), person("the last", &[])).await.unwrap();
 }
 
 #[tokio::test]
-async fn damage_is_told_by_table_and_key() {
+async fn damage_is_reported_with_table_and_key() {
     let Fixture { store, .. } = fixture();
     put(&store, (1, 1), person("a", &["t"])).await.unwrap();
     store
@@ -267,7 +267,7 @@ async fn damage_is_told_by_table_and_key() {
     assert!(report.problems.iter().any(|problem| problem.contains("users_by_email has 2 entries")), "{report:?}");
 }
 
-/// An engine whose commits fail: what the callers are told must not claim to know.
+/// An engine whose commits fail. The outcome of a write is then unknown.
 struct FailingEngine(RedbEngine);
 
 impl engine::Engine for FailingEngine {
@@ -299,7 +299,7 @@ async fn after_a_failed_commit_the_outcome_is_unknown_and_the_store_stops_writin
     assert!(store.read(|tx| PEOPLE.get(tx, &(1, 1))).unwrap().is_none());
 }
 
-/// Opens the store of the directory, as a process does that then dies: nothing is closed.
+/// Opens the store of the directory as a process does that then dies without closing anything.
 async fn write_and_die(data: &DataDirectory, number: u32) {
     let (store, _) = data.open_store(SETTINGS, None).unwrap();
     put(&store, (1, number), person(&number.to_string(), &["t"])).await.unwrap();
@@ -313,7 +313,7 @@ async fn write_and_die(data: &DataDirectory, number: u32) {
 }
 
 #[tokio::test]
-async fn what_only_the_journal_has_is_there_after_the_next_start() {
+async fn a_start_replays_the_journal() {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDirectory::lock(directory.path()).unwrap();
     data.initialize([7; 16], || Ok([1; 8])).unwrap();
@@ -329,7 +329,7 @@ async fn what_only_the_journal_has_is_there_after_the_next_start() {
 }
 
 #[tokio::test]
-async fn a_lost_journal_is_told_unless_the_store_was_closed_in_order() {
+async fn a_lost_journal_is_reported_after_a_crash() {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDirectory::lock(directory.path()).unwrap();
     data.initialize([7; 16], || Ok([1; 8])).unwrap();
@@ -355,7 +355,7 @@ fn add_one(tx: &mut WriteTx) -> Result<Progress, StoreError> {
 static STEPS: [Step; 1] = [Step { from: FORMAT, advance: add_one }];
 
 #[tokio::test]
-async fn a_migration_runs_in_steps_until_it_is_done_and_then_not_again() {
+async fn a_migration_runs_once_in_steps() {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDirectory::lock(directory.path()).unwrap();
     data.initialize([7; 16], || Ok([1; 8])).unwrap();
@@ -371,7 +371,7 @@ async fn a_migration_runs_in_steps_until_it_is_done_and_then_not_again() {
 }
 
 #[test]
-fn a_directory_is_an_installation_only_when_store_and_id_are_there() {
+fn an_installation_needs_both_store_and_id() {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDirectory::lock(directory.path()).unwrap();
     assert!(!data.is_initialized().unwrap());
@@ -392,7 +392,7 @@ fn a_directory_is_an_installation_only_when_store_and_id_are_there() {
 }
 
 #[test]
-fn an_initialisation_that_was_cut_off_starts_over() {
+fn an_interrupted_initialization_starts_over() {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDirectory::lock(directory.path()).unwrap();
     assert!(data.initialize([7; 16], || Err(StoreError::Engine("cut off".to_owned()))).is_err());
@@ -402,14 +402,14 @@ fn an_initialisation_that_was_cut_off_starts_over() {
 }
 
 #[test]
-fn a_second_holder_of_a_directory_is_told_the_first_one_s_pid() {
+fn a_locked_directory_names_the_holder_s_pid() {
     let directory = tempfile::tempdir().unwrap();
     let _held = DataDirectory::lock(directory.path()).unwrap();
     let refused = DataDirectory::lock(directory.path()).unwrap_err().to_string();
     assert!(refused.contains(&format!("in use by process {}", std::process::id())), "{refused}");
 }
 
-/// Runs all of them at the same time and keeps the order of their results.
+/// Runs the futures concurrently and returns their results in order.
 async fn futures<F>(work: impl IntoIterator<Item = F>) -> Vec<F::Output>
 where
     F: Future<Output: Send + 'static> + Send + 'static,
@@ -422,9 +422,9 @@ where
     results
 }
 
-/// A journal that is full after a few writes, so that they reach the file again and again beside the ones that follow.
+/// The journal is full after a few writes, so changes are flushed to the file again and again during the writes that follow.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_see_every_write_once_while_the_file_is_brought_up_to_date() {
+async fn readers_see_every_write_once_during_a_flush() {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDirectory::lock(directory.path()).unwrap();
     data.initialize([7; 16], || Ok([1; 8])).unwrap();

@@ -1,7 +1,7 @@
-//! The two views of the store: a snapshot that is read, and the transaction that a write runs in.
+//! The two views of the store: a read-only snapshot, and the transaction of a write.
 //!
-//! **Invariant:** a [`WriteTx`] exists on the writer thread only, and code that runs in it may run again: it takes time, ids and
-//! randomness as arguments and does no I/O of its own.
+//! **Invariant:** a [`WriteTx`] exists only on the writer thread, and the code that runs in it may run again. That code gets
+//! time, ids and randomness as arguments and does no I/O of its own.
 
 use std::{cell::Cell, collections::BTreeMap};
 
@@ -16,13 +16,13 @@ use super::{
     usage::Growth,
 };
 
-/// What tables need to read: both views offer it.
+/// The read operations that tables need. Both views provide them.
 pub trait Read {
     fn raw_get(&self, table: RawTable, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
     fn raw_scan(&self, table: RawTable, range: &KeyRange, direction: Direction, visit: Visitor<'_>) -> Result<(), StoreError>;
 }
 
-/// A view that counts the bytes that are read through it.
+/// A view that counts the bytes read through it.
 #[derive(Debug)]
 pub struct Metered<'a, R> {
     tx: &'a R,
@@ -34,7 +34,7 @@ impl<'a, R: Read> Metered<'a, R> {
         Self { tx, bytes: Cell::new(0) }
     }
 
-    /// Keys and values that were read so far.
+    /// The size of the keys and values read so far.
     pub fn bytes(&self) -> usize {
         self.bytes.get()
     }
@@ -74,11 +74,11 @@ impl ReadTx {
         self.engine.position()
     }
 
-    /// The names of all tables that hold something.
+    /// The names of all tables that are not empty.
     pub(super) fn tables(&self) -> Result<Vec<String>, StoreError> {
         let mut filled = Vec::new();
         for name in self.engine.tables()? {
-            // One that the catalogue does not know is for the caller to judge.
+            // The caller decides what an unknown table means.
             if RawTable::parse(&name).map_or(Ok(true), |table| self.is_filled(table))? {
                 filled.push(name);
             }
@@ -86,7 +86,7 @@ impl ReadTx {
         Ok(filled)
     }
 
-    /// The segments of a table that hold something.
+    /// The segments of a table that are not empty.
     pub(super) fn segments(&self, table: TableName) -> Result<Vec<u64>, StoreError> {
         let names = self.engine.tables()?;
         let ours = names.iter().filter_map(|name| RawTable::parse(name)).filter(|raw| raw.table == table);
@@ -125,11 +125,11 @@ impl Read for ReadTx {
     }
 }
 
-/// What all writes of one batch share: the newest snapshot, and the changes so far on top of it.
+/// The state that all writes of one batch share: the newest snapshot, and the changes so far on top of it.
 pub struct WriteTx {
     snapshot: Box<dyn EngineRead>,
     changes: Changes,
-    /// What the member that runs adds to the usage of tenants.
+    /// What the current member adds to the usage of tenants.
     growths: BTreeMap<TenantId, Growth>,
     quotas: Quotas,
 }
@@ -162,7 +162,7 @@ impl WriteTx {
         std::mem::take(&mut self.growths)
     }
 
-    /// The segments of a table, without what the transaction itself has changed.
+    /// The segments of a table, without the changes of the transaction itself.
     pub(super) fn stored_segments(&self, table: TableName) -> Result<Vec<u64>, StoreError> {
         let names = self.snapshot.tables()?;
         Ok(names
@@ -173,13 +173,13 @@ impl WriteTx {
             .collect())
     }
 
-    /// Begins with the next member of the batch: what came before stays, whatever it does.
+    /// Starts the next member of the batch. Earlier changes stay, even if it rolls back.
     pub(super) fn begin_member(&mut self) {
         self.changes.begin_member();
         self.growths.clear();
     }
 
-    /// Runs a part of a write that can fail by itself: an error takes back what the part has changed, and the write can go on.
+    /// Runs part of a write that may fail separately. On an error, its changes are rolled back and the write can continue.
     pub fn attempt<T, E>(&mut self, part: impl FnOnce(&mut Self) -> Result<T, E>) -> Result<T, E> {
         let (mark, growths) = (self.changes.mark(), self.growths.clone());
         let result = part(self);
@@ -190,7 +190,7 @@ impl WriteTx {
         result
     }
 
-    /// The changes so far, for members to come and go.
+    /// The changes so far.
     pub(super) fn changes(&mut self) -> &mut Changes {
         &mut self.changes
     }

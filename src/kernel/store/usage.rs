@@ -1,8 +1,9 @@
-//! What each tenant uses: events of the day, records, and the bytes that they take up.
+//! The usage of each tenant: the events of the day, its records, and their bytes.
 //!
-//! Tables note what a write adds and removes, and the writer adds that to the tenant's row when the write has run. A write of a tenant that
-//! would exceed a quota is refused there, whichever use case it came from. **Invariant:** the row is changed in the transaction of what it
-//! counts, so it is exact; `tenantd check` counts again and compares. Index entries, and what tenantd keeps for itself, are not counted.
+//! Tables note what a write adds and removes. After the write has run, the writer adds that to the tenant's row. A write that
+//! would exceed a quota is refused there, whichever use case it comes from. **Invariant:** the row changes in the same
+//! transaction as the data it counts, so it is exact. `tenantd check` counts again and compares. Index entries and tenantd's own
+//! data are not counted.
 
 use std::collections::BTreeMap;
 
@@ -28,17 +29,17 @@ use super::{
 
 const DAY_SECONDS: i64 = 86_400;
 
-/// How a table counts for its tenants.
+/// How the rows of a table count for their tenants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
     Nothing,
-    /// What its rows take up.
+    /// The bytes of its rows.
     Bytes,
-    /// Its rows, and what they take up.
+    /// The number and the bytes of its rows.
     Records,
 }
 
-/// What a tenant uses.
+/// The usage of a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// The day of the last event, in days since 1970.
@@ -54,10 +55,10 @@ impl Record for Usage {
 
 static USAGE: Table<TenantId, Usage> = Table::new(catalog::TENANT_USAGE, &[]);
 
-/// Stands in the row of a tenant while it is erased: its rows go without being counted, and what is written late is not counted either.
+/// The row of a tenant that is being erased. Its rows are removed without being counted, and late writes are not counted either.
 const NOT_COUNTED: Usage = Usage { day: u32::MAX, events: 0, records: 0, stored_bytes: 0 };
 
-/// What a tenant has in one segment of a table, because a segment is dropped without a look at its rows.
+/// What a tenant has in one segment of a table. It is stored because a segment is dropped without reading its rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct SegmentUsage {
     records: u64,
@@ -99,13 +100,13 @@ fn day_of(at: Timestamp) -> u32 {
 }
 
 impl Usage {
-    /// The events of the day of `now`.
+    /// The number of events on the day of `now`.
     pub fn events_today(&self, now: Timestamp) -> u64 {
         if self.day == day_of(now) { self.events } else { 0 }
     }
 
     fn after(self, growth: &Growth) -> Self {
-        // History that arrives late belongs to a day that is over.
+        // Late events belong to a day that is over.
         let (day, events) = match growth.day {
             day if day > self.day => (day, growth.events),
             day if day == self.day => (day, self.events + growth.events),
@@ -119,7 +120,7 @@ impl Usage {
         }
     }
 
-    /// What a growth from `before` exceeds of these quotas.
+    /// The first of the quotas in `among` that a growth from `before` exceeds, if any.
     fn exceeds(&self, before: &Self, limits: &Quotas, allowance: Allowance, among: &[Quota]) -> Option<QuotaExceeded> {
         let events_before = if self.day == before.day { before.events } else { 0 };
         [
@@ -136,7 +137,7 @@ impl Usage {
     }
 }
 
-/// Notes that an event of the tenant is appended. A write that appends several is held to the strictest allowance among them.
+/// Notes that the write appends an event of the tenant. If a write appends several, the strictest allowance applies.
 pub fn note_event(tx: &mut WriteTx, tenant: TenantId, at: Timestamp, allowance: Allowance) {
     let growth = tx.growth(tenant);
     growth.day = growth.day.max(day_of(at));
@@ -144,14 +145,14 @@ pub fn note_event(tx: &mut WriteTx, tenant: TenantId, at: Timestamp, allowance: 
     growth.allowance = growth.allowance.min(allowance);
 }
 
-/// Notes what rows of a tenant come to: how many more or fewer there are, and by how many bytes they grow.
+/// Notes a change of a tenant's rows: how many rows and how many bytes are added or removed.
 pub(super) fn note_rows(tx: &mut WriteTx, tenant: TenantId, records: i64, bytes: i64) {
     let growth = tx.growth(tenant);
     growth.records += records;
     growth.bytes += bytes;
 }
 
-/// The same in a segment of a table.
+/// Does the same for a segment of a table.
 pub(super) fn note_segment(tx: &mut WriteTx, table: RawTable, tenant: TenantId, records: i64, bytes: i64) {
     let segment = (table.table.code(), table.segment.unwrap_or_default());
     note_rows(tx, tenant, records, bytes);
@@ -160,7 +161,7 @@ pub(super) fn note_segment(tx: &mut WriteTx, table: RawTable, tenant: TenantId, 
     *sum_bytes += bytes;
 }
 
-/// Notes that a segment goes with everything in it.
+/// Notes that a segment is dropped with all its rows.
 pub(super) fn note_dropped(tx: &mut WriteTx, table: RawTable) -> Result<(), StoreError> {
     let segment = (table.table.code(), table.segment.unwrap_or_default());
     for (key, gone) in SEGMENTS.list(tx, &KeyRange::prefix(&segment.to_bytes()), usize::MAX)? {
@@ -178,7 +179,7 @@ pub(super) fn size(bytes: usize) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// Adds what the write that has just run came to, unless that exceeds a quota.
+/// Adds the growth of the write that has just run, unless it exceeds a quota.
 pub(super) fn settle(tx: &mut WriteTx) -> Result<(), StoreError> {
     for (tenant, growth) in tx.take_growths() {
         let before = usage(tx, tenant)?;
@@ -205,17 +206,17 @@ pub(super) fn settle(tx: &mut WriteTx) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Begins to erase a tenant: until [`finish_erasure`] its row says nothing.
+/// Starts the erasure of a tenant. Until [`finish_erasure`] its usage is not counted.
 pub(super) fn begin_erasure(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
     if usage(tx, tenant)? == NOT_COUNTED { Ok(()) } else { USAGE.put(tx, &tenant, &NOT_COUNTED) }
 }
 
-/// Removes the row of a tenant that has nothing else. What it stores from now on is counted from zero.
+/// Removes the row of a tenant that has no other data. Whatever it stores later is counted from zero.
 pub(super) fn finish_erasure(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
     USAGE.remove(tx, &tenant).map(drop)
 }
 
-/// Adds what a part of a write came to, unless that exceeds the allowance of the part. Other parts are judged by themselves.
+/// Adds the growth of part of a write, unless it exceeds the allowance of that part. Other parts are checked separately.
 pub fn settle_part(tx: &mut WriteTx, tenant: TenantId, allowance: Allowance) -> Result<(), StoreError> {
     if tx.pending_growth(tenant).is_some() {
         let growth = tx.growth(tenant);
@@ -228,22 +229,22 @@ fn count_refusal(quota: Quota) {
     metrics::counter!("tenantd_quota_refusals_total", "quota" => quota.name()).increment(1);
 }
 
-/// What a tenant uses now.
+/// Returns the current usage of a tenant.
 pub fn usage(tx: &impl Read, tenant: TenantId) -> Result<Usage, StoreError> {
     Ok(USAGE.get(tx, &tenant)?.unwrap_or_default())
 }
 
-/// The limits of a tenant: those of the installation, but for what the operator has set.
+/// Returns the limits of a tenant: those of the installation, with the operator's overrides.
 pub fn limits(tx: &impl Read, tenant: TenantId, defaults: &Quotas) -> Result<Quotas, StoreError> {
     Ok(OVERRIDES.get(tx, &tenant)?.map_or(*defaults, |own| defaults.with(&own.0)))
 }
 
-/// The limits of the tenant that a transaction writes for.
+/// Returns the limits of a tenant within a write.
 pub fn limits_in(tx: &WriteTx, tenant: TenantId) -> Result<Quotas, StoreError> {
     limits(tx, tenant, &tx.quotas())
 }
 
-/// What the operator has set for a tenant.
+/// Returns the limits that the operator has set for a tenant.
 pub fn overrides(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Quota, u64)>, StoreError> {
     Ok(OVERRIDES.get(tx, &tenant)?.unwrap_or_default().0)
 }
@@ -252,10 +253,10 @@ pub fn put_overrides(tx: &mut WriteTx, tenant: TenantId, own: Vec<(Quota, u64)>)
     if own.is_empty() { OVERRIDES.remove(tx, &tenant).map(drop) } else { OVERRIDES.put(tx, &tenant, &QuotaOverrides(own)) }
 }
 
-/// What the tenant has no more room for, be it one record or one event: for what acts in its name without a request.
+/// Returns the first quota that has no space for one more record or event. For work in the tenant's name without a request.
 pub fn used_up(tx: &WriteTx, tenant: TenantId, now: Timestamp) -> Result<Option<QuotaExceeded>, StoreError> {
     let (before, limits) = (usage(tx, tenant)?, limits_in(tx, tenant)?);
-    // What the write has added so far is not in the row yet.
+    // The row does not include what the write has added so far.
     let used = tx.pending_growth(tenant).map_or(before, |growth| before.after(growth));
     let full =
         [(Quota::EventsPerDay, used.events_today(now)), (Quota::Records, used.records), (Quota::StoredBytes, used.stored_bytes)];
@@ -266,7 +267,8 @@ pub fn used_up(tx: &WriteTx, tenant: TenantId, now: Timestamp) -> Result<Option<
     }))
 }
 
-/// What the write so far exceeds of these quotas: for what acts in a tenant's name without a request. The caller takes the write back.
+/// Returns the first of the quotas in `among` that the write so far exceeds. For work in a tenant's name without a request. The
+/// caller rolls the write back.
 pub fn exceeded(
     tx: &WriteTx,
     tenant: TenantId,
@@ -284,13 +286,13 @@ pub fn exceeded(
 
 /// The tables of this module.
 pub fn tables() -> Vec<&'static dyn Checked> {
-    vec![&USAGE, &SEGMENTS, &OVERRIDES, &Summed]
+    vec![&USAGE, &SEGMENTS, &OVERRIDES, &SumsCheck]
 }
 
-/// Has the sums compared with what there is, beside all tables that count.
-struct Summed;
+/// Makes `tenantd check` compare the sums with the rows of all tables that count.
+struct SumsCheck;
 
-impl Checked for Summed {
+impl Checked for SumsCheck {
     fn check(&self, _tx: &ReadTx, _report: &mut CheckReport) -> Result<(), StoreError> {
         Ok(())
     }
@@ -300,7 +302,7 @@ impl Checked for Summed {
     }
 }
 
-/// How tenants leave the counts of segments, whose keys do not begin with them.
+/// Removes a tenant from the counts of segments, whose keys do not start with a tenant.
 #[derive(Debug)]
 pub struct TenantSegments;
 
@@ -330,11 +332,11 @@ impl TenantRows for TenantSegments {
     }
 }
 
-/// Finds the tenant of a row by its key and value; `None` for a row that does not count.
+/// Finds the tenant of a row by its key and value. `None` for a row that does not count.
 pub type TenantOf = fn(&[u8], &[u8]) -> Option<TenantId>;
 
-/// The tenant whose id a key begins with.
-pub fn tenant_in_front(key: &[u8], _value: &[u8]) -> Option<TenantId> {
+/// The tenant whose id a key starts with.
+pub fn tenant_of_key(key: &[u8], _value: &[u8]) -> Option<TenantId> {
     key.first_chunk().map(|id| TenantId::from_bytes(*id))
 }
 
@@ -347,7 +349,7 @@ pub struct CountedSegments {
 }
 
 impl Checked for CountedSegments {
-    /// Its rows are checked as those of every segment are.
+    /// Its rows are checked like those of every segment.
     fn check(&self, _tx: &ReadTx, _report: &mut CheckReport) -> Result<(), StoreError> {
         Ok(())
     }
@@ -373,7 +375,7 @@ impl Sums {
         let mut sums = Self::default();
         for (table, counts) in tables.iter().filter_map(|table| table.counted()) {
             tx.raw_scan(table.into(), &KeyRange::ALL, Direction::Forward, &mut |key, value| {
-                if let Some(tenant) = tenant_in_front(key, value) {
+                if let Some(tenant) = tenant_of_key(key, value) {
                     sums.add(tenant, counts, key, value);
                 }
                 Ok(Flow::Continue)
@@ -405,7 +407,7 @@ impl Sums {
     }
 }
 
-/// Counts what tenants have that were stored before anyone counted. In one transaction, which reads everything once.
+/// Counts the rows of tenants that were stored before usage was counted. One transaction reads everything once.
 pub fn recount(tx: &mut WriteTx, tables: &[&'static dyn Checked]) -> Result<(), StoreError> {
     let sums = Sums::of(tx, |table| tx.stored_segments(table), tables)?;
     for (tenant, (records, stored_bytes)) in sums.tenants {
@@ -417,8 +419,8 @@ pub fn recount(tx: &mut WriteTx, tables: &[&'static dyn Checked]) -> Result<(), 
     Ok(())
 }
 
-/// Compares what is written down with what is there. The rows of tenants that are being erased say nothing, and there are none before
-/// a store of an old version is upgraded.
+/// Compares the stored usage with the rows. The rows of tenants that are being erased are skipped. A store of an old version has
+/// no usage rows before it is upgraded.
 pub(super) fn check(tx: &ReadTx, tables: &[&'static dyn Checked], report: &mut CheckReport) -> Result<(), StoreError> {
     let sums = Sums::of(tx, |table| tx.segments(table), tables)?;
     USAGE.scan(tx, &KeyRange::ALL, Direction::Forward, |tenant, usage| {
@@ -442,7 +444,7 @@ mod tests {
     use crate::codec::assert_golden;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn the_stored_forms_match_the_golden_files() {
         assert_golden("tenant_usage", &Usage { day: 20_500, events: 7, records: 300, stored_bytes: 70_000 });
         assert_golden("segment_usage", &SegmentUsage { records: 3, bytes: 900 });
         assert_golden("tenant_quotas", &QuotaOverrides(vec![(Quota::EventsPerDay, 5000), (Quota::Streams, 2)]));
@@ -462,8 +464,8 @@ mod tests {
         assert_eq!(grown(Growth { day: 1, events: 50, ..Growth::default() }), None, "history");
         assert_eq!(grown(Growth { records: 1, ..Growth::default() }), Some(Quota::Records));
         assert_eq!(grown(Growth { bytes: 1, ..Growth::default() }), Some(Quota::StoredBytes));
-        assert_eq!(grown(Growth { records: -1, bytes: -500, ..Growth::default() }), None, "less, although still too much");
+        assert_eq!(grown(Growth { records: -1, bytes: -500, ..Growth::default() }), None, "less, although still above the limit");
         let grown = before.after(&Growth { records: 1, ..Growth::default() });
-        assert_eq!(grown.exceeds(&before, &limits, Allowance::Quota, &[Quota::StoredBytes]), None, "nobody asked for records");
+        assert_eq!(grown.exceeds(&before, &limits, Allowance::Quota, &[Quota::StoredBytes]), None, "records are not checked");
     }
 }

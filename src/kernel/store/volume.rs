@@ -1,9 +1,10 @@
-//! The volume that the data is on: how much of it is free, how fast it is written, and what happens when it has no block left.
+//! The volume of the data: how much of it is free, how much is written, and what happens when it is full.
 //!
-//! The store's files go through [`SpareBackend`](super::SpareBackend), which reports here what it writes. So a look at the free space
-//! follows what is written and not only the clock. A write that finds the volume full gets a part of the reserve and is tried again.
-//! While the server runs, a quarter of the reserve is kept for the next start; below that the write waits for room, because an engine
-//! that has met a full disk must be restarted. **Invariant:** writes are held back before the first block of the reserve is used.
+//! The store's files go through [`SpareBackend`](super::SpareBackend), which reports here what it writes. So checks of the free
+//! space follow the writes and not only the clock. A write that finds the volume full gets a part of the reserve and is retried.
+//! While the server runs, a quarter of the reserve is kept for the next start. Below that a write waits for space, because an
+//! engine that meets a full disk must be restarted. **Invariant:** writes are held back before the first block of the reserve is
+//! used.
 
 use std::{
     io,
@@ -22,16 +23,16 @@ use super::{
     spare::{self, Spare},
 };
 
-/// How much is written between two looks at the free space.
+/// How many bytes are written between two checks of the free space.
 const LOOK_EVERY: u64 = 256 << 10;
-/// The part of the reserve that a running server leaves to the next start.
+/// The part of the reserve that a running server keeps for the next start.
 const KEPT_SHARE: u64 = 4;
-/// How often a write that waits for room looks for it.
+/// How often a waiting write checks for space.
 const RETRY: Duration = Duration::from_millis(500);
-/// A start that finds less free space gives up a part of the reserve for the small files that it writes.
+/// A start with less free space than this gives up a part of the reserve for the small files that it writes.
 const START_BYTES: u64 = 256 << 10;
 const START_PART: u64 = 1 << 20;
-/// The journal has at most this share of the volume.
+/// The journal uses at most this share of the volume.
 const JOURNAL_SHARE: u64 = 16;
 const LEAST_JOURNAL: u64 = 64 << 10;
 
@@ -43,21 +44,21 @@ pub struct Space {
 }
 
 impl Space {
-    /// Of the volume that a path is on.
+    /// Measures the volume that a path is on.
     pub fn of(path: &Path) -> io::Result<Self> {
         let found = rustix::fs::statvfs(path)?;
         Ok(Self { free: found.f_bavail.saturating_mul(found.f_frsize), total: found.f_blocks.saturating_mul(found.f_frsize) })
     }
 }
 
-/// What there is of the reserve.
+/// The state of the reserve.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserve {
     pub left: u64,
     pub wanted: u64,
-    /// Whether a part of it was given up since it was last whole.
+    /// Whether part of it was given up since it was last full.
     pub touched: bool,
-    /// Whether a write waits for room.
+    /// Whether a write is waiting for space.
     pub starved: bool,
 }
 
@@ -69,10 +70,10 @@ impl Reserve {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Nothing is answered yet, so all of the reserve may be used to get there.
+    /// The server does not answer requests yet, so it may use all of the reserve to get there.
     Starting,
     Serving,
-    /// Nothing may hold up the end.
+    /// Nothing may delay the shutdown.
     Ending,
 }
 
@@ -89,15 +90,15 @@ pub struct Volume {
     measure: Measure,
     spare: Option<Spare>,
     pub(super) gate: Gate,
-    /// Writes are held back below this much free space.
+    /// Writes are held back while less space than this is free.
     threshold: AtomicU64,
     written: AtomicU64,
-    /// Written since the last look.
+    /// Bytes written since the last check.
     unseen: AtomicU64,
     state: Mutex<State>,
-    /// Told when there may be room for a write that waits.
+    /// Notified when there may be space for a waiting write.
     room: Condvar,
-    /// Told when writes were held back, or a part of the reserve was given up.
+    /// Notified when writes are held back or part of the reserve is given up.
     changed: Notify,
 }
 
@@ -114,14 +115,14 @@ impl Volume {
         Self::measured(directory, move || Space::of(&path))
     }
 
-    /// The same, with another way to measure it.
+    /// Does the same with another way to measure the volume.
     pub(super) fn measured(directory: &Path, measure: impl Fn() -> io::Result<Space> + Send + Sync + 'static) -> io::Result<Self> {
         let volume = Self::new(Some(Spare::open(directory)?), Box::new(measure));
         volume.make_room_to_start()?;
         Ok(volume)
     }
 
-    /// For a store that nobody watches over: a copy, or one in a test.
+    /// For a store whose disk space is not monitored: a copy, or a store in a test.
     pub(super) fn unwatched() -> Self {
         Self::new(None, Box::new(|| Ok(Space { free: u64::MAX, total: u64::MAX })))
     }
@@ -149,7 +150,7 @@ impl Volume {
             && self.space()?.free < START_BYTES
             && spare.give_up(START_PART, 0)?
         {
-            tracing::warn!(left_bytes = spare.left(), "the disk is full: a part of the reserve is given up for this start");
+            tracing::warn!(left_bytes = spare.left(), "the disk is full: this start uses a part of the reserve");
         }
         Ok(())
     }
@@ -158,12 +159,12 @@ impl Volume {
         (self.measure)()
     }
 
-    /// How large a journal may be that is to have `bytes`: on a small volume it must leave room for what it holds.
+    /// The size of a journal that should have `bytes` bytes. On a small volume it is smaller, to leave space for the data.
     pub fn journal_bytes(&self, bytes: u64) -> io::Result<u64> {
         Ok(bytes.min((self.space()?.total / JOURNAL_SHARE).max(LEAST_JOURNAL)))
     }
 
-    /// Whether something can take `bytes` without making the disk full. What cannot be measured has room.
+    /// Whether `bytes` more bytes fit without making the disk full. Returns true if the volume cannot be measured.
     pub fn has_room_for(&self, bytes: u64) -> bool {
         let threshold = self.threshold.load(Ordering::Relaxed);
         let needed = threshold.saturating_add(threshold / 4).saturating_add(bytes);
@@ -181,8 +182,8 @@ impl Volume {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Begins to hold writes back when free space falls below `threshold`. From now on a part of the reserve is kept for the next
-    /// start. The operator allows `most` bytes for the reserve.
+    /// Starts to hold writes back when free space falls below `threshold`. From now on a part of the reserve is kept for the next
+    /// start. The operator allows at most `most` bytes for the reserve.
     pub fn watch(&self, threshold: u64, total: u64, most: u64) {
         if let Some(spare) = &self.spare {
             spare.set_wanted(spare::wanted_bytes(total, most));
@@ -194,7 +195,7 @@ impl Volume {
         }
     }
 
-    /// Takes up to `bytes` of the volume for the reserve.
+    /// Adds up to `bytes` of the volume to the reserve.
     pub fn refill(&self, bytes: u64) -> io::Result<()> {
         let Some(spare) = &self.spare else { return Ok(()) };
         let mut state = self.lock();
@@ -203,25 +204,25 @@ impl Volume {
         Ok(())
     }
 
-    /// Says how much room there is for writes. Those that wait for a block try again.
+    /// Sets how much space there is for writes. Waiting writes retry.
     pub fn set_room(&self, room: WriteRoom) {
         self.gate.set(room);
         self.room.notify_all();
     }
 
-    /// Returns when writes were held back, or a part of the reserve was given up.
+    /// Returns when writes are held back or part of the reserve is given up.
     pub async fn changed(&self) {
         self.changed.notified().await;
     }
 
-    /// Lets nothing wait for room any more: for the end of a server.
+    /// Lets all waiting writes continue, for a shutdown.
     pub(super) fn end(&self) {
         self.gate.waive();
         self.lock().phase = Phase::Ending;
         self.room.notify_all();
     }
 
-    /// Counts what was written, and now and then looks at what is free.
+    /// Counts written bytes and regularly checks the free space.
     pub(super) fn wrote(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
         if self.unseen.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) < LOOK_EVERY {
@@ -229,14 +230,14 @@ impl Volume {
         }
         self.unseen.store(0, Ordering::Relaxed);
         let threshold = self.threshold.load(Ordering::Relaxed);
-        // The watch over the disk tells when it cannot be measured.
+        // The disk monitor reports a failed measurement.
         let is_short = threshold > 0 && self.space().is_ok_and(|space| space.free < threshold);
         if is_short && self.gate.restrict(WriteRoom::Short) {
             self.changed.notify_one();
         }
     }
 
-    /// Frees blocks for a write that found none, or waits for some. Fails with `error` when there is nothing to wait for.
+    /// Frees blocks for a write that found none, or waits until some are free. Fails with `error` when waiting is not possible.
     pub(super) fn make_room(&self, error: io::Error) -> io::Result<()> {
         let Some(spare) = &self.spare else { return Err(error) };
         let mut state = self.lock();
@@ -247,11 +248,11 @@ impl Volume {
             self.changed.notify_one();
         }
         let gave = spare.give_up_half(floor).unwrap_or_else(|problem| {
-            tracing::error!(error = %problem, "the reserve cannot be given up");
+            tracing::error!(error = %problem, "the reserve cannot be used");
             false
         });
         if gave {
-            tracing::warn!(left_bytes = spare.left(), "the disk is full: a part of the reserve is given up");
+            tracing::warn!(left_bytes = spare.left(), "the disk is full: using a part of the reserve");
             return Ok(());
         }
         if state.phase != Phase::Serving {

@@ -1,7 +1,8 @@
-//! What the writer is doing and since when, for readiness, metrics and an orderly stop. Asking never waits for the writer.
+//! The writer's current activity and its duration, for readiness, metrics and an orderly shutdown. Reading it never waits for the
+//! writer.
 //!
-//! The writer is one thread: a closure or a commit that does not come back holds up every other write. Reads go on, so nothing else
-//! shows it.
+//! The writer is one thread. A closure or a commit that hangs blocks every other write. Reads continue, so nothing else shows the
+//! problem.
 
 use std::{
     sync::{
@@ -14,16 +15,16 @@ use std::{
 /// How long a batch may take before the writer counts as stalled, until [`Progress::set_patience`] says otherwise.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A batch that is under way.
+/// A batch in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Busy {
-    /// Since the batch began.
+    /// The time since the batch began.
     pub elapsed: Duration,
-    /// The code that runs now, by its name in the source: for the log, never for a client.
+    /// The code that is running, by its name in the source. For the log, never for a client.
     pub work: &'static str,
 }
 
-/// Written by the writer, read by everybody else.
+/// The writer updates it; any thread may read it.
 #[derive(Debug)]
 pub(super) struct Progress {
     batch: Mutex<Option<(Instant, &'static str)>>,
@@ -43,7 +44,7 @@ impl Progress {
         self.patience_millis.store(u64::try_from(patience.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// From here until [`Progress::end`] the writer is busy.
+    /// Marks the writer as busy until [`Progress::end`].
     #[allow(clippy::disallowed_methods, reason = "how long the writer is busy is measured in monotonic time")]
     pub(super) fn begin(&self) {
         *self.lock() = Some((Instant::now(), "begin"));
@@ -55,7 +56,7 @@ impl Progress {
         }
     }
 
-    /// How long it was busy.
+    /// Marks the writer as idle. Returns how long it was busy.
     pub(super) fn end(&self) -> Duration {
         self.lock().take().map_or(Duration::ZERO, |(since, _)| since.elapsed())
     }
@@ -65,7 +66,7 @@ impl Progress {
     }
 }
 
-/// Watches the writer. It does not keep the store open, so it may outlive it.
+/// A handle to watch the writer. It does not keep the store open and may outlive it.
 #[derive(Clone, Debug)]
 pub struct WriterWatch(pub(super) Arc<Progress>);
 
@@ -74,7 +75,7 @@ impl WriterWatch {
         (*self.0.lock()).map(|(since, work)| Busy { elapsed: since.elapsed(), work })
     }
 
-    /// A batch that takes longer than a healthy one ever does: nobody can write until it comes back.
+    /// A batch that takes longer than any healthy one. No write finishes until it does.
     pub fn stalled(&self) -> Option<Busy> {
         let patience = Duration::from_millis(self.0.patience_millis.load(Ordering::Relaxed));
         self.busy().filter(|busy| busy.elapsed >= patience)
@@ -89,7 +90,7 @@ mod tests {
     use crate::{RedbEngine, Store, StoreError, WriterSettings};
 
     #[tokio::test]
-    async fn a_write_that_does_not_come_back_is_noticed_by_name() {
+    async fn a_hanging_write_is_reported_by_name() {
         let directory = tempfile::tempdir().unwrap();
         let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
         let store = Store::new(engine, WriterSettings { batch_size: 1, queue_length: 8 }).unwrap();
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(store.writer().stalled(), None, "a write may take a moment");
         store.set_writer_patience(Duration::ZERO);
         let stalled = store.writer().stalled().unwrap();
-        assert!(stalled.work.contains("a_write_that_does_not_come_back_is_noticed_by_name"), "{stalled:?}");
+        assert!(stalled.work.contains("a_hanging_write_is_reported_by_name"), "{stalled:?}");
         assert!(matches!(store.ensure_writer(), Err(StoreError::Stalled { .. })));
         store.read(|_| Ok::<_, StoreError>(())).unwrap();
         release.send(()).unwrap();

@@ -1,8 +1,8 @@
-//! The witness: a small file that says how far the journal was on the disk. Without it a start could not tell the last batch that was
-//! damaged from one that never got there, nor a journal or a store's file that was replaced by an older copy.
+//! The witness: a small file that records how far the journal is on the disk. It lets a start distinguish a damaged last batch
+//! from one that never reached the disk. It also detects a journal or a store's file that was replaced by an older copy.
 //!
-//! Two blocks are written in turn, each with a digest, so that one of them is always whole. **Invariant:** what the witness says was true
-//! before it was written down; it may lag behind, and is brought onto the disk when nothing else is to do.
+//! Two blocks are written in turn, each with a digest, so one of them is always intact. **Invariant:** whatever the witness
+//! records was true before it was written. The witness may lag behind, and is synced when the writer is idle.
 
 use std::io;
 
@@ -11,14 +11,14 @@ use redb::StorageBackend;
 use super::journal::{BLOCK, DIGEST, JournalId, short_digest};
 
 const MAGIC: [u8; 16] = *b"tenantd witness1";
-/// Magic, the journal's id, the id of the one before, two numbers.
+/// Magic, the journal's id, the id of the previous journal, two numbers.
 const CONTENT: usize = 16 + 16 + 16 + 8 + 8;
 const SLOTS: [u64; 2] = [0, BLOCK];
 
-/// What the witness says.
+/// The content of the witness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Testimony {
-    /// The journal that it is about, and that of the opening before.
+pub(super) struct WitnessRecord {
+    /// The journal that it describes, and the journal of the previous opening.
     pub(super) id: JournalId,
     pub(super) before: JournalId,
     /// The last frame that was on the disk.
@@ -27,7 +27,7 @@ pub(super) struct Testimony {
     pub(super) log_end: u64,
 }
 
-impl Testimony {
+impl WitnessRecord {
     fn is_newer_than(self, other: Self) -> bool {
         if self.id == other.id { self.number > other.number } else { self.before == other.id }
     }
@@ -52,49 +52,49 @@ impl Testimony {
     }
 }
 
-/// What was found in the file.
+/// What the file contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    Nothing,
+    Missing,
     Damaged,
-    Said(Testimony),
+    Valid(WitnessRecord),
 }
 
 pub(super) fn read(file: &dyn StorageBackend) -> io::Result<Found> {
-    let (length, mut newest) = (file.len()?, None::<Testimony>);
+    let (length, mut newest) = (file.len()?, None::<WitnessRecord>);
     for slot in SLOTS {
         let mut bytes = [0; CONTENT + DIGEST];
         if slot + bytes.len() as u64 > length {
             continue;
         }
         file.read(slot, &mut bytes)?;
-        match Testimony::from_bytes(&bytes) {
-            Some(said) if newest.is_none_or(|newest| said.is_newer_than(newest)) => newest = Some(said),
+        match WitnessRecord::from_bytes(&bytes) {
+            Some(record) if newest.is_none_or(|newest| record.is_newer_than(newest)) => newest = Some(record),
             Some(_) => {}
             None if bytes.iter().all(|byte| *byte == 0) => {}
             None => return Ok(Found::Damaged),
         }
     }
-    Ok(newest.map_or(Found::Nothing, Found::Said))
+    Ok(newest.map_or(Found::Missing, Found::Valid))
 }
 
 pub(super) struct Witness {
     file: Box<dyn StorageBackend>,
-    said: Testimony,
-    /// The place of the slot that is written next.
+    record: WitnessRecord,
+    /// The slot that is written next.
     next: usize,
     synced: bool,
 }
 
 impl Witness {
-    /// Begins to speak of a new journal. What was said of the one before is gone when this returns.
-    pub(super) fn begin(file: Box<dyn StorageBackend>, said: Testimony) -> io::Result<Self> {
+    /// Starts to describe a new journal. When this returns, the previous journal's content is overwritten.
+    pub(super) fn begin(file: Box<dyn StorageBackend>, record: WitnessRecord) -> io::Result<Self> {
         let length = BLOCK * SLOTS.len() as u64;
         if file.len()? < length {
             file.set_len(length)?;
         }
-        let mut witness = Self { file, said, next: 0, synced: false };
-        // One after the other: a loss of power in between must leave one that is whole.
+        let mut witness = Self { file, record, next: 0, synced: false };
+        // One slot after the other: a loss of power in between must leave one intact.
         for _ in SLOTS {
             witness.write()?;
             witness.sync()?;
@@ -102,18 +102,18 @@ impl Witness {
         Ok(witness)
     }
 
-    /// Says how far the journal is on the disk now.
-    pub(super) fn say(&mut self, number: u64, log_end: u64) -> io::Result<()> {
-        if number == self.said.number {
+    /// Records how far the journal is on the disk now.
+    pub(super) fn update(&mut self, number: u64, log_end: u64) -> io::Result<()> {
+        if number == self.record.number {
             return Ok(());
         }
-        self.said = Testimony { number, log_end, ..self.said };
+        self.record = WitnessRecord { number, log_end, ..self.record };
         self.write()
     }
 
     fn write(&mut self) -> io::Result<()> {
         let slot = SLOTS.get(self.next).copied().unwrap_or_default();
-        self.file.write(slot, &self.said.to_bytes())?;
+        self.file.write(slot, &self.record.to_bytes())?;
         self.next = (self.next + 1) % SLOTS.len();
         self.synced = false;
         Ok(())
@@ -138,8 +138,8 @@ mod tests {
 
     use super::*;
 
-    const FIRST: Testimony = Testimony { id: [1; 16], before: [0; 16], number: 0, log_end: 0 };
-    const SECOND: Testimony = Testimony { id: [2; 16], before: [1; 16], number: 0, log_end: 9 };
+    const FIRST: WitnessRecord = WitnessRecord { id: [1; 16], before: [0; 16], number: 0, log_end: 0 };
+    const SECOND: WitnessRecord = WitnessRecord { id: [2; 16], before: [1; 16], number: 0, log_end: 9 };
 
     fn file_of(witness: &Witness) -> InMemoryBackend {
         let mut bytes = vec![0; usize::try_from(witness.file.len().unwrap()).unwrap()];
@@ -155,39 +155,39 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_word_counts_and_either_slot_alone_is_enough() {
+    fn the_newest_slot_counts_and_one_slot_is_enough() {
         let mut witness = Witness::begin(Box::new(InMemoryBackend::new()), FIRST).unwrap();
         for number in 1..=5 {
-            witness.say(number, 10 * number).unwrap();
+            witness.update(number, 10 * number).unwrap();
             let file = file_of(&witness);
-            assert_eq!(read(&file).unwrap(), Found::Said(Testimony { number, log_end: 10 * number, ..FIRST }));
+            assert_eq!(read(&file).unwrap(), Found::Valid(WitnessRecord { number, log_end: 10 * number, ..FIRST }));
             for slot in SLOTS {
                 let file = file_of(&witness);
                 file.write(slot, &[0; CONTENT + DIGEST]).unwrap();
-                let Found::Said(said) = read(&file).unwrap() else { panic!("the other slot is there") };
-                assert!((number - 1..=number).contains(&said.number));
+                let Found::Valid(record) = read(&file).unwrap() else { panic!("the other slot is missing") };
+                assert!((number - 1..=number).contains(&record.number));
             }
         }
-        assert_eq!(read(&InMemoryBackend::new()).unwrap(), Found::Nothing);
+        assert_eq!(read(&InMemoryBackend::new()).unwrap(), Found::Missing);
     }
 
     #[test]
-    fn the_next_journal_counts_from_its_first_word_on() {
+    fn a_new_journal_replaces_the_previous_one() {
         let mut witness = Witness::begin(Box::new(InMemoryBackend::new()), FIRST).unwrap();
         for number in 1..=3 {
-            witness.say(number, number).unwrap();
+            witness.update(number, number).unwrap();
         }
         for slot in SLOTS {
             let file = file_of(&witness);
             file.write(slot, &SECOND.to_bytes()).unwrap();
-            assert_eq!(read(&file).unwrap(), Found::Said(SECOND));
+            assert_eq!(read(&file).unwrap(), Found::Valid(SECOND));
         }
     }
 
     #[test]
-    fn any_flipped_bit_is_found() {
+    fn flipped_bits_are_found() {
         let mut witness = Witness::begin(Box::new(InMemoryBackend::new()), FIRST).unwrap();
-        witness.say(7, 70).unwrap();
+        witness.update(7, 70).unwrap();
         for slot in SLOTS {
             for place in slot..slot + (CONTENT + DIGEST) as u64 {
                 let (file, mut byte) = (file_of(&witness), [0]);

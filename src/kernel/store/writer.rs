@@ -1,11 +1,11 @@
 //! The single writer. Writes that wait at the same time share one durable commit, and each caller is answered after it.
 //!
-//! The members of a batch run one after the other on one set of changes; one that fails takes its own changes back and the others
-//! stand. **Invariant:** nobody is told of success before the commit has returned; after a commit that failed nobody is told that
-//! nothing was stored.
+//! The members of a batch run one after the other on one set of changes. A member that fails rolls back its own changes, and the
+//! others stay. **Invariant:** no caller gets a success before the commit has returned. After a failed commit, no caller gets the answer
+//! that nothing was stored.
 //!
-//! A batch of derived writes alone is not synced: the next one that is takes it along, or the writer does when nothing else comes. What
-//! appends to the log is never left so, since others act on it.
+//! A batch that contains only derived writes is not synced. The next synced batch includes it, or the writer syncs it when no
+//! other write comes. A write that appends to the log is always synced, because others act on it.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -37,10 +37,10 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The caller's code. It keeps its result itself, and returns whether it succeeded. May run more than once.
+/// The caller's code. It stores its own result and returns whether it succeeded. It may run more than once.
 type Work = Box<dyn FnMut(&mut WriteTx) -> bool + Send>;
 
-/// A write in the queue. It has no type of its caller's, so the compiler makes one writer and not one for each call.
+/// A write in the queue. It has no type parameter, so the compiler generates one writer instead of one for each call.
 struct Job {
     work: Work,
     /// The caller's code, by its name in the source.
@@ -48,17 +48,17 @@ struct Job {
     payer: Option<Payer>,
     durability: Durability,
     panicked: Option<String>,
-    answer: oneshot::Sender<End>,
+    answer: oneshot::Sender<Outcome>,
 }
 
-/// What became of a write, beside the result that the caller's code has kept.
-struct End {
+/// The outcome of a write, apart from the result that the caller's code has stored.
+struct Outcome {
     panicked: Option<String>,
     committed: Result<(), StoreError>,
 }
 
 impl Job {
-    /// Runs the caller's code. Whether it succeeded.
+    /// Runs the caller's code. Returns whether it succeeded.
     fn run(&mut self, tx: &mut WriteTx) -> bool {
         let work = &mut self.work;
         let ran = catch_unwind(AssertUnwindSafe(|| match &self.payer {
@@ -71,14 +71,14 @@ impl Job {
 
     fn finish(self, committed: Result<(), StoreError>) {
         let Self { work, panicked, answer, .. } = self;
-        // What the work holds is dropped before its caller continues, and may write again.
+        // Drop what the work holds before its caller continues, because the caller may write again.
         drop(work);
-        // The caller may have gone away; its write stands all the same.
-        drop(answer.send(End { panicked, committed }));
+        // The caller may be gone. Its write is stored anyway.
+        drop(answer.send(Outcome { panicked, committed }));
     }
 }
 
-/// Where writes are handed in.
+/// The queue that accepts writes.
 #[derive(Clone)]
 pub(super) struct Queue {
     jobs: mpsc::Sender<Job>,
@@ -103,35 +103,35 @@ impl Queue {
             *lock(&result) = Some(outcome);
             succeeded
         };
-        let End { panicked, committed } = self.hand_in(Box::new(work), std::any::type_name::<F>(), durability).await?;
+        let Outcome { panicked, committed } = self.enqueue(Box::new(work), std::any::type_name::<F>(), durability).await?;
         let result = match panicked {
             Some(text) => Some(Err(E::from(StoreError::Panicked(text)))),
             None => lock(&kept).take(),
         };
         match (result, committed) {
             (Some(result), Ok(())) => result,
-            // A refusal wrote nothing, but it may rest on a write of the same batch that is now in doubt.
+            // A refused write stored nothing, but it may depend on a write of the same batch that is now in doubt.
             (Some(Err(_)), Err(failure)) => Err(E::from(StoreError::Unavailable(failure.to_string()))),
             (_, Err(failure)) => Err(E::from(failure)),
             (None, Ok(())) => Err(E::from(StoreError::Unavailable("the write did not run".to_owned()))),
         }
     }
 
-    async fn hand_in(&self, work: Work, name: &'static str, durability: Durability) -> Result<End, StoreError> {
+    async fn enqueue(&self, work: Work, name: &'static str, durability: Durability) -> Result<Outcome, StoreError> {
         let (answer, waiting) = oneshot::channel();
         let job = Job { work, name, payer: Payer::current(), durability, panicked: None, answer };
-        self.jobs.send(job).await.map_err(|_| StoreError::Unavailable("it is being closed".to_owned()))?;
-        // A writer that hangs up has died with the write in its hands.
-        waiting.await.map_err(|_| StoreError::OutcomeUnknown("the writer has ended".to_owned()))
+        self.jobs.send(job).await.map_err(|_| StoreError::Unavailable("it is shutting down".to_owned()))?;
+        // If the writer hangs up, it has died while it had the write.
+        waiting.await.map_err(|_| StoreError::OutcomeUnknown("the writer thread has ended".to_owned()))
     }
 
-    /// How many writes wait for their turn.
+    /// The number of waiting writes.
     pub(super) fn waiting(&self) -> usize {
         self.jobs.max_capacity() - self.jobs.capacity()
     }
 }
 
-/// Starts the writer thread. It ends, and lets go of the engine, when the last queue handle is dropped.
+/// Starts the writer thread. It ends and drops the engine when the last queue handle is dropped.
 pub(super) fn spawn(
     engine: Arc<dyn Engine>,
     shared: Arc<Shared>,
@@ -151,7 +151,7 @@ pub(super) fn spawn(
                     Next::End => return,
                 };
                 shared.progress.begin();
-                // The engine itself may panic, on a damaged page for instance: then nothing more is written.
+                // If the engine itself panics, for example on a damaged page, no more is written.
                 if let Err(cause) = catch_unwind(AssertUnwindSafe(|| run(engine.as_ref(), &shared, jobs))) {
                     shared.fail(&StoreError::Panicked(panic_text(cause.as_ref())));
                 }
@@ -162,7 +162,7 @@ pub(super) fn spawn(
     Ok((Queue { jobs }, thread))
 }
 
-/// Where the writer gets its work from.
+/// The source of the writer's work.
 struct Inbox {
     waiting: mpsc::Receiver<Job>,
     batch_size: usize,
@@ -171,7 +171,7 @@ struct Inbox {
 
 enum Next {
     Batch(Vec<Job>),
-    /// In the time that was given.
+    /// No work arrived in the given time.
     Nothing,
     End,
 }
@@ -180,7 +180,7 @@ impl Inbox {
     fn next(&mut self, within: Option<Duration>) -> Next {
         let mut batch = Vec::with_capacity(self.batch_size);
         let received = match within {
-            // What waits for the disk has its turn, however much else there is to write.
+            // Changes that wait for the disk go first, however many other writes there are.
             Some(Duration::ZERO) => return Next::Nothing,
             None => self.waiting.blocking_recv_many(&mut batch, self.batch_size),
             Some(within) => {
@@ -228,7 +228,7 @@ fn run_batch(engine: &dyn Engine, shared: &Shared, mut jobs: Vec<Job>) {
     let is_needed_now = jobs.iter().any(|job| job.durability == Durability::Now) || changed.contains(&catalog::EVENT_HEAD.index());
     let durability = if is_needed_now { Durability::Now } else { Durability::Later };
     shared.progress.runs("commit");
-    // Whoever changes nothing may still rest on what is not on the disk yet.
+    // A write that changes nothing may still depend on changes that are not on the disk yet.
     let committed = match (changes.is_empty(), durability) {
         (true, Durability::Now) => engine.settle(),
         (true, Durability::Later) => Ok(()),
@@ -261,13 +261,13 @@ mod tests {
 
     const SETTINGS: WriterSettings = WriterSettings { batch_size: 4, queue_length: 4 };
 
-    /// An engine that notes what is asked of its disk, and wants to rest after each batch if it ever does.
+    /// An engine that records the calls to it and, if configured, wants to rest after each batch.
     struct Watched {
         engine: RedbEngine,
-        asked: Arc<Mutex<Vec<&'static str>>>,
+        calls: Arc<Mutex<Vec<&'static str>>>,
         rested: mpsc::UnboundedSender<()>,
         rests_in: Option<Duration>,
-        is_tired: AtomicBool,
+        needs_rest: AtomicBool,
     }
 
     impl Engine for Watched {
@@ -276,42 +276,42 @@ mod tests {
         }
 
         fn commit(&self, changes: Changes, durability: Durability) -> Result<(), StoreError> {
-            self.asked.lock().unwrap().push(if durability == Durability::Now { "now" } else { "later" });
-            self.is_tired.store(true, Ordering::SeqCst);
+            self.calls.lock().unwrap().push(if durability == Durability::Now { "now" } else { "later" });
+            self.needs_rest.store(true, Ordering::SeqCst);
             self.engine.commit(changes, durability)
         }
 
         fn settle(&self) -> Result<(), StoreError> {
-            self.asked.lock().unwrap().push("settle");
+            self.calls.lock().unwrap().push("settle");
             self.engine.settle()
         }
 
         fn rest(&self) -> Result<(), StoreError> {
-            self.asked.lock().unwrap().push("rest");
-            self.is_tired.store(false, Ordering::SeqCst);
+            self.calls.lock().unwrap().push("rest");
+            self.needs_rest.store(false, Ordering::SeqCst);
             let _ = self.rested.send(());
             self.engine.settle()
         }
 
         fn rests_in(&self) -> Option<Duration> {
-            self.rests_in.filter(|_| self.is_tired.load(Ordering::SeqCst))
+            self.rests_in.filter(|_| self.needs_rest.load(Ordering::SeqCst))
         }
     }
 
     struct Fixture {
         _directory: tempfile::TempDir,
         store: Store,
-        asked: Arc<Mutex<Vec<&'static str>>>,
+        calls: Arc<Mutex<Vec<&'static str>>>,
         rested: mpsc::UnboundedReceiver<()>,
     }
 
     fn fixture(rests_in: Option<Duration>) -> Fixture {
         let directory = tempfile::tempdir().unwrap();
         let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
-        let asked = Arc::new(Mutex::default());
-        let (told, rested) = mpsc::unbounded_channel();
-        let watched = Watched { engine, asked: Arc::clone(&asked), rested: told, rests_in, is_tired: AtomicBool::new(false) };
-        Fixture { _directory: directory, store: Store::new(watched, SETTINGS).unwrap(), asked, rested }
+        let calls = Arc::new(Mutex::default());
+        let (sender, rested) = mpsc::unbounded_channel();
+        let watched = Watched { engine, calls: Arc::clone(&calls), rested: sender, rests_in, needs_rest: AtomicBool::new(false) };
+        Fixture { _directory: directory, store: Store::new(watched, SETTINGS).unwrap(), calls, rested }
     }
 
     impl Fixture {
@@ -323,39 +323,39 @@ mod tests {
             self.store.write_derived(put).await.unwrap();
         }
 
-        fn asked(&self) -> Vec<&'static str> {
-            std::mem::take(&mut self.asked.lock().unwrap())
+        fn calls(&self) -> Vec<&'static str> {
+            std::mem::take(&mut self.calls.lock().unwrap())
         }
     }
 
     #[tokio::test]
-    async fn what_is_derived_waits_for_the_disk_unless_others_act_on_it() {
+    async fn derived_writes_are_synced_later_unless_they_append_events() {
         let fixture = fixture(None);
         fixture.derive(catalog::EVENT_CURSORS).await;
-        assert_eq!(fixture.asked(), ["later"]);
+        assert_eq!(fixture.calls(), ["later"]);
         fixture.derive(catalog::EVENT_HEAD).await;
-        assert_eq!(fixture.asked(), ["now"]);
-        // It has found what it wanted, and is told of success only when that cannot be lost any more.
+        assert_eq!(fixture.calls(), ["now"]);
+        // It changes nothing, but returns only after what it has read is on the disk.
         fixture.derive(catalog::EVENT_CURSORS).await;
         fixture.store.write(|_| Ok::<_, StoreError>(())).await.unwrap();
-        assert_eq!(fixture.asked(), ["later", "settle"]);
+        assert_eq!(fixture.calls(), ["later", "settle"]);
     }
 
     #[tokio::test]
-    async fn what_waits_is_brought_to_the_disk_when_nothing_else_comes() {
+    async fn an_idle_writer_syncs_waiting_changes() {
         let mut fixture = fixture(Some(Duration::from_millis(1)));
         fixture.derive(catalog::EVENT_CURSORS).await;
         fixture.rested.recv().await.unwrap();
-        assert_eq!(fixture.asked(), ["later", "rest"]);
+        assert_eq!(fixture.calls(), ["later", "rest"]);
     }
 
     #[tokio::test]
-    async fn what_has_waited_long_enough_comes_before_more_of_it() {
+    async fn overdue_changes_are_synced_before_new_writes() {
         let fixture = fixture(Some(Duration::ZERO));
         for _ in 0..3 {
             fixture.derive(catalog::EVENT_CURSORS).await;
         }
-        let asked = fixture.asked();
-        assert_eq!(asked.iter().filter(|asked| **asked == "rest").count(), asked.len() / 2, "{asked:?}");
+        let calls = fixture.calls();
+        assert_eq!(calls.iter().filter(|call| **call == "rest").count(), calls.len() / 2, "{calls:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! Hardware of the evaluation data: what makers sell, what is in it, how they number it, and whose network cards it has. The first
-//! three bytes of each hardware address are registered to the maker of the device, or of the network card that it is sold with.
+//! Hardware models of the sample data, with their parts, serial numbers and network cards. The first three bytes of each MAC
+//! address are registered to the manufacturer of the device or of its network card.
 
 use tenantd_directory::DeviceClass;
 
-/// How a maker writes its serial numbers: `#` is a digit, `@` a capital letter, `*` either; everything else is itself.
+/// A model. In `serial`, `#` is a digit, `@` a capital letter and `*` either. Other characters stand for themselves.
 pub(super) struct Model {
     pub(super) class: DeviceClass,
     pub(super) manufacturer: &'static str,
@@ -14,11 +14,11 @@ pub(super) struct Model {
     pub(super) disks: &'static [(&'static str, u64, &'static str)],
     pub(super) oui: [u8; 3],
     pub(super) runs: Runs,
-    /// How many of them there are for one of the rarest.
+    /// The relative frequency. The rarest model has 1.
     pub(super) weight: u64,
 }
 
-/// Which operating systems it can run.
+/// The operating systems that a model can run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Runs {
     WindowsClient,
@@ -28,7 +28,7 @@ pub(super) enum Runs {
     Esxi,
     Ios,
     Android,
-    /// What the maker puts on it.
+    /// The firmware of the manufacturer.
     Firmware(&'static str),
 }
 

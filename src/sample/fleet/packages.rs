@@ -1,15 +1,15 @@
-//! Software of the evaluation data: on which systems it is found, how often, and in which versions, the newest first.
+//! Software of the sample data, with its systems, frequency and versions. The newest version is first.
 
 use tenantd_directory::OsFamily;
 
 pub(super) struct Package {
     pub(super) families: &'static [OsFamily],
-    /// Whether it is found on servers, on the devices of people, or on both.
+    /// The devices that have it: servers, workstations, or both.
     pub(super) on: On,
     pub(super) name: &'static str,
     pub(super) publisher: &'static str,
     pub(super) versions: &'static [&'static str],
-    /// On how many of a hundred.
+    /// The percentage of matching devices that have it.
     pub(super) percent: u64,
 }
 
@@ -81,6 +81,6 @@ packages! {
     LINUX, Servers "samba" "Samba Team" 14 ["4.19.5" "4.17.12"];
 }
 
-/// What protects devices, and how often it is chosen.
+/// Antivirus products.
 pub(super) const ANTIVIRUS: [&str; 4] =
     ["Microsoft Defender Antivirus", "SentinelOne Agent", "Sophos Intercept X", "ESET Endpoint Security"];

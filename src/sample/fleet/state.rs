@@ -1,4 +1,4 @@
-//! How a device of the evaluation data is doing: most are well, and every trouble that a report can look for is there.
+//! The state of a sample device. Most devices are healthy, and every problem that a report can filter by occurs.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::pick;
 const DAY: Duration = Duration::from_hours(24);
 
 pub(super) struct State {
-    /// `None` where no agent was ever seen.
+    /// `None` if no agent was ever seen.
     pub(super) last_seen_at: Option<Timestamp>,
     pub(super) collected_at: Timestamp,
     pub(super) last_boot_at: Option<Timestamp>,
     patch: PatchStatus,
     missing: (u32, u32),
-    /// Days until the warranty ends, or since.
+    /// Days until the warranty ends. Negative if it has ended.
     warranty_days: i64,
     now: Timestamp,
 }
@@ -63,7 +63,7 @@ impl State {
         self.patch == PatchStatus::RebootPending
     }
 
-    /// Only an agent can tell of updates.
+    /// Only an agent reports updates.
     pub(super) fn patch(&self) -> Option<Patch> {
         let (missing_critical, missing_other) = self.missing;
         self.last_seen_at.map(|seen| Patch {
@@ -83,7 +83,7 @@ impl State {
         let status = match self.warranty_days {
             ..0 => WarrantyStatus::Expired,
             0..90 => WarrantyStatus::ExpiringSoon,
-            // For some nobody has asked the maker.
+            // For some devices, the warranty was never looked up.
             1_150.. => return Warranty { status: WarrantyStatus::Unknown, ends_at: None },
             _ => WarrantyStatus::Active,
         };

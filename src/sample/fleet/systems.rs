@@ -1,5 +1,5 @@
-//! Operating systems of the evaluation data, with the day on which their maker's support ends, as announced when this was
-//! written. A system without a day is supported as long as its device.
+//! Operating systems of the sample data, with the announced end of support. A system without a date is supported as long as its
+//! device.
 
 use tenantd_directory::OsFamily;
 

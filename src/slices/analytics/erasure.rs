@@ -1,4 +1,4 @@
-//! What the figures of the installation say of a tenant that is removed: its requests stay in the sums, under no name.
+//! Erases a removed tenant from the metrics of the installation. Its requests stay in the sums, in the group `other`.
 
 use tenantd_base::id::TenantId;
 use tenantd_store::{
@@ -10,7 +10,7 @@ use super::{
     repo::{self, RollUpRecord},
 };
 
-/// The requests of tenants in the rows of one table.
+/// The rows of one table that count requests by tenant.
 #[derive(Debug)]
 pub(super) struct RequestsOfTenants(&'static Table<RowKey, RollUpRecord>);
 
@@ -18,7 +18,7 @@ pub(super) static IN_HOURS: RequestsOfTenants = RequestsOfTenants(&repo::HOURS);
 pub(super) static IN_DAYS: RequestsOfTenants = RequestsOfTenants(&repo::DAYS);
 
 impl TenantRows for RequestsOfTenants {
-    /// None beyond what the tenant's own rows cover.
+    /// No tables: the tenant's own rows are removed elsewhere.
     fn tables(&self) -> Vec<TableName> {
         Vec::new()
     }

@@ -1,13 +1,13 @@
-//! What can go wrong with a question for figures.
+//! Errors of an analytics query.
 
 use tenantd_base::{access::Grants, fault::Fault};
 use tenantd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AnalyticsError {
-    #[error("the question is not valid")]
+    #[error("the analytics query is not valid")]
     Invalid(Vec<Fault>),
-    #[error("the metrics count what the caller may not read")]
+    #[error("the caller lacks a scope that the requested metrics require")]
     NotHeld(Grants),
     #[error(transparent)]
     Store(#[from] StoreError),

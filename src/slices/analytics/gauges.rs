@@ -1,8 +1,8 @@
-//! Figures that are not counted but looked at: how many tickets wait, how many devices are online. Sampled once an hour, and when tenants come
-//! or go, away from requests.
+//! Gauges: metrics that are sampled, not counted, such as open tickets or devices online. A background task samples them once an
+//! hour, and whenever a tenant is created or removed.
 //!
-//! **Boundary:** what there is to look at is other slices'. The composition root hands in a [`GaugeSource`] for each; this slice imports none
-//! of them.
+//! **Boundary:** other slices own the sampled data. The composition root passes in a [`GaugeSource`] for each; this slice imports
+//! none of them.
 
 use std::{
     collections::BTreeSet,
@@ -24,14 +24,14 @@ use super::{
     repo,
 };
 
-/// What can be sampled of a tenant.
+/// A gauge of a tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TenantGauge {
     /// By status.
     TicketBacklog,
     Devices,
     DevicesOnline,
-    /// Devices of whose updates somebody has told.
+    /// Devices whose update status has been reported.
     DevicesScanned,
     DevicesPatched,
     /// By state.
@@ -45,7 +45,7 @@ pub enum TenantGauge {
     QuotaLimit,
 }
 
-/// What can be sampled of the installation.
+/// A gauge of the installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PlatformGauge {
     TenantsByKind,
@@ -87,13 +87,13 @@ impl PlatformGauge {
     }
 }
 
-/// The moment of a sample.
+/// The time of a sample, on the clock of each tenant.
 #[derive(Clone, Debug)]
 pub struct Moment {
     pub clocks: Reading,
 }
 
-/// Takes in what is sampled. A group is a word of ours or an id, never a text of a tenant's.
+/// Collects sampled values. **Invariant:** a group is a predefined word or an id, never text from a tenant.
 #[derive(Debug, Default)]
 pub struct Sample {
     values: std::collections::BTreeMap<(TenantId, Series, String), u64>,
@@ -121,15 +121,15 @@ impl Sample {
     }
 }
 
-/// Looks at what a slice has. Runs on a thread that may block, on one snapshot.
+/// Samples the data of one slice. Runs on a thread that may block, on one snapshot.
 pub trait GaugeSource: Send + Sync + 'static {
-    /// The tenants are all there are.
+    /// Adds values to `sample`. `tenants` lists every tenant.
     fn sample(&self, tx: &ReadTx, moment: &Moment, tenants: &[TenantId], sample: &mut Sample) -> Result<(), StoreError>;
 }
 
 pub(super) type Tenants = Arc<dyn Fn(&ReadTx) -> Result<Vec<TenantId>, StoreError> + Send + Sync>;
 
-/// What is sampled, and of whom.
+/// The sources to sample, and the list of tenants.
 #[derive(Clone)]
 pub struct Gauges {
     tenants: Tenants,
@@ -152,7 +152,7 @@ impl Gauges {
         self
     }
 
-    /// `None` when the tenants are those of the last sample.
+    /// Returns `None` if the tenants are the same as in the last sample.
     fn sample(&self, tx: &ReadTx, moment: &Moment, last: &[TenantId]) -> Result<Option<Sampled>, StoreError> {
         let tenants = (self.tenants)(tx)?;
         if tenants == last {
@@ -168,14 +168,14 @@ impl Gauges {
     }
 }
 
-/// What was sampled, and of whom.
+/// The sampled values, and the tenants at that time.
 type Sampled = (Changes, Vec<TenantId>);
 
 pub(super) struct Sampler {
     pub(super) store: Store,
     pub(super) clocks: Clocks,
     pub(super) gauges: Gauges,
-    /// The hour of the last sample of this life, and the tenants that there were.
+    /// The hour of the last sample since the server started, and the tenants at that time.
     pub(super) last: Mutex<(i64, Vec<TenantId>)>,
 }
 
@@ -187,7 +187,7 @@ impl Task for Sampler {
     }
 
     fn period(&self) -> Duration {
-        // A full hour must not be missed by more than this, nor a new tenant be without samples for longer.
+        // The hourly sample is at most this late, and a new tenant waits at most this long for its first sample.
         Duration::from_mins(5)
     }
 

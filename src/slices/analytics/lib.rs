@@ -1,8 +1,9 @@
-//! Analytics: figures of tenants and of the installation over time, and how the parts of the server are doing.
+//! Analytics: metrics of tenants and of the installation over time, and the health of the server's components.
 //!
-//! Figures come from the event log (`rollup`), from what was counted in memory (`usage`) and from samples (`gauges`), and are kept as roll-ups
-//! by quarter of an hour. **Invariant:** a question reads roll-ups and nothing else. **Boundary:** no slice is imported; what is sampled of
-//! others is handed in as [`GaugeSource`]s. Keys for some organizations cannot have these figures (`analytics:read` is no scope of theirs).
+//! Metrics come from the event log (`rollup`), from counters in memory (`usage`) and from samples (`gauges`). They are stored as
+//! roll-ups by quarter of an hour. **Invariant:** a query reads roll-ups and nothing else. **Boundary:** this slice imports no
+//! other slice; samples of other slices come in through [`GaugeSource`]s. A key restricted to organizations cannot read these
+//! metrics, because it cannot hold `analytics:read`.
 
 mod api;
 mod erasure;
@@ -51,7 +52,7 @@ pub struct Analytics {
 }
 
 impl Analytics {
-    /// The readers of the log that retention waits for.
+    /// The log consumers that retention waits for.
     pub const CONSUMERS: &'static [&'static str] = &[rollup::NAME];
 
     pub fn new(store: Store, clocks: Clocks, usage: Arc<Usage>, limits: &config::Limits) -> Self {
@@ -64,7 +65,7 @@ impl Analytics {
         api::AnalyticsApi { store: self.store.clone(), exports: self.exports.clone(), started_at: self.started_at }
     }
 
-    /// A tenant's figures as a page.
+    /// The page with a tenant's charts.
     pub fn page(&self) -> Box<dyn Page> {
         Box::new(api::AnalyticsPage { store: self.store.clone(), clocks: self.clocks.clone() })
     }
@@ -79,12 +80,12 @@ impl Analytics {
         tasks.spawn(health::HealthWatch::new(health));
     }
 
-    /// Stores what was counted so far, without waiting for the next time.
+    /// Stores the counters in memory now, without waiting for the next scheduled flush.
     pub async fn flush(&self) -> Result<(), StoreError> {
         usage::UsageFlush { store: self.store.clone(), clocks: self.clocks.clone(), usage: self.usage.clone() }.flush().await
     }
 
-    /// A tenant's figures, which go along to another installation.
+    /// The tables with a tenant's metrics, which move with the tenant to another installation.
     pub fn portable() -> Vec<Box<dyn Portable>> {
         vec![
             Carrier::plain("analytics_hour", &repo::HOURS, |_, key, record| record.check(key)).boxed(),
@@ -96,7 +97,7 @@ impl Analytics {
         vec![&repo::HOURS, &repo::DAYS, &health::DAYS, &health::INCIDENTS]
     }
 
-    /// What the figures of the installation say of tenants.
+    /// The rows in the installation's metrics that refer to tenants.
     pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
         vec![&erasure::IN_HOURS, &erasure::IN_DAYS]
     }

@@ -1,6 +1,7 @@
-//! Questions for figures, and their answers: which rows are read, into which buckets they fall, and what comes of them.
+//! Runs analytics queries: reads the rows, sorts their values into buckets, and computes the metrics.
 //!
-//! **Invariant:** roll-ups only; the work is bounded by the number of buckets and the days of the range, whatever happened in them.
+//! **Invariant:** a query reads roll-ups only. The number of buckets and the days of the range bound its work, not the activity in
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +14,11 @@ use super::{
     rollup,
 };
 
-/// Groups that are told one by one; the smallest of the others count as other.
+/// The number of groups with their own line. The smaller ones count as `other`.
 pub(super) const MAX_GROUPS: usize = 50;
 pub(super) const MAX_POINTS: usize = 1_000;
 
-/// Whose figures.
+/// Whose metrics to report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     Tenant(TenantId),
@@ -37,18 +38,18 @@ impl Subject {
     }
 }
 
-/// A question that makes sense.
+/// A validated query.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) subject: Subject,
     pub(super) now: Timestamp,
     pub(super) zone: Zone,
     pub(super) bucket: Bucket,
-    /// The range, whose ends are full quarters of an hour.
+    /// The range. Its ends are full quarters of an hour.
     pub(super) buckets: Buckets,
     pub(super) metrics: Vec<(&'static Metric, Formula)>,
     pub(super) group_by: Option<GroupBy>,
-    /// The time that it is compared with.
+    /// The period to compare with.
     pub(super) previous: Option<(Timestamp, Timestamp)>,
 }
 
@@ -75,25 +76,25 @@ pub(super) struct Total {
 
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
-    /// The number of the tenant's last event that is counted; of the platform, the last place of the log that is.
+    /// The number of the tenant's last counted event. For the platform, the last counted position in the log.
     pub(super) as_of_seq: u64,
     pub(super) totals: Vec<(&'static str, Total)>,
     pub(super) lines: Vec<Line>,
 }
 
-/// What a series has in each bucket, by group.
+/// The values of a series in each bucket, by group.
 #[derive(Debug, Default)]
-struct Loaded {
+struct LoadedSeries {
     groups: BTreeMap<String, Vec<Measure>>,
-    /// Of a gauge: the newest quarter of each bucket that has a sample, plus one.
+    /// For a gauge: the newest quarter of each bucket that has a sample, plus one.
     newest: Vec<u64>,
 }
 
-/// Puts what is read into buckets. Rows come in the order of time, so a quarter is mostly in the bucket of the one before.
-struct Loading<'a> {
+/// Sorts values into buckets. Rows are in time order, so a quarter is usually in the same bucket as the previous one.
+struct SeriesLoader<'a> {
     bounds: &'a [u64],
     kind: Kind,
-    /// The place of each group among `measures`.
+    /// The index of each group in `measures`.
     places: BTreeMap<String, usize>,
     measures: Vec<Vec<Measure>>,
     newest: Vec<u64>,
@@ -101,7 +102,7 @@ struct Loading<'a> {
     bucket: usize,
 }
 
-impl<'a> Loading<'a> {
+impl<'a> SeriesLoader<'a> {
     fn new(bounds: &'a [u64], kind: Kind) -> Self {
         let newest = vec![0; bounds.len().saturating_sub(1)];
         Self { bounds, kind, places: BTreeMap::new(), measures: Vec::new(), newest, group: 0, bucket: 0 }
@@ -116,16 +117,16 @@ impl<'a> Loading<'a> {
         self.measures.get_mut(self.group)?.get_mut(self.bucket)
     }
 
-    fn finish(mut self) -> Loaded {
+    fn finish(mut self) -> LoadedSeries {
         let mut groups = BTreeMap::new();
         for (group, place) in self.places {
             groups.insert(group, self.measures.get_mut(place).map(std::mem::take).unwrap_or_default());
         }
-        Loaded { groups, newest: self.newest }
+        LoadedSeries { groups, newest: self.newest }
     }
 }
 
-impl Visitor for Loading<'_> {
+impl Visitor for SeriesLoader<'_> {
     fn group(&mut self, group: &str) {
         if let Some(place) = self.places.get(group) {
             self.group = *place;
@@ -147,7 +148,7 @@ impl Visitor for Loading<'_> {
             slot.total = slot.total.saturating_add(total);
             return;
         }
-        // The count of a gauge in here is the quarter that it is of.
+        // For a gauge, `count` holds the quarter of the sample, plus one.
         let quarter = quarter + 1;
         if quarter >= slot.count {
             *slot = Measure { count: quarter, total, sketch: Sketch::default() };
@@ -164,15 +165,15 @@ impl Visitor for Loading<'_> {
     }
 }
 
-fn load(tx: &impl Read, subject: Subject, series: Series, bounds: &[Timestamp]) -> Result<Loaded, StoreError> {
+fn load(tx: &impl Read, subject: Subject, series: Series, bounds: &[Timestamp]) -> Result<LoadedSeries, StoreError> {
     let bounds: Vec<u64> = bounds.iter().map(|bound| quarter_of(*bound)).collect();
-    let (Some(from), Some(to)) = (bounds.first().copied(), bounds.last().copied()) else { return Ok(Loaded::default()) };
-    let mut loading = Loading::new(&bounds, series.kind());
-    repo::walk(tx, (subject.row_id(), series), (from, to), &mut loading)?;
-    Ok(loading.finish())
+    let (Some(from), Some(to)) = (bounds.first().copied(), bounds.last().copied()) else { return Ok(LoadedSeries::default()) };
+    let mut loader = SeriesLoader::new(&bounds, series.kind());
+    repo::walk(tx, (subject.row_id(), series), (from, to), &mut loader)?;
+    Ok(loader.finish())
 }
 
-/// What was measured of the groups that are wanted: in one bucket, or in all.
+/// The buckets to evaluate: one, or all of the range.
 #[derive(Clone, Copy)]
 struct Window {
     /// `None`: the whole range.
@@ -180,34 +181,34 @@ struct Window {
     seconds: f64,
 }
 
-impl Loaded {
+impl LoadedSeries {
     fn buckets(&self, window: Window) -> std::ops::Range<usize> {
         window.bucket.map_or(0..self.newest.len(), |bucket| bucket..bucket + 1)
     }
 
-    /// The figures of the groups that `wanted` lets pass.
-    fn measures(&self, window: Window, wanted: impl Fn(&str) -> bool) -> impl Iterator<Item = &Measure> {
-        let groups = self.groups.iter().filter(move |(group, _)| wanted(group));
+    /// Returns the measures of the groups that `includes` accepts.
+    fn measures(&self, window: Window, includes: impl Fn(&str) -> bool) -> impl Iterator<Item = &Measure> {
+        let groups = self.groups.iter().filter(move |(group, _)| includes(group));
         groups.flat_map(move |(_, measures)| measures.get(self.buckets(window)).into_iter().flatten())
     }
 
-    fn count(&self, window: Window, wanted: impl Fn(&str) -> bool) -> u64 {
-        self.measures(window, wanted).map(|measure| measure.count).fold(0, u64::saturating_add)
+    fn count(&self, window: Window, includes: impl Fn(&str) -> bool) -> u64 {
+        self.measures(window, includes).map(|measure| measure.count).fold(0, u64::saturating_add)
     }
 
-    fn sketch(&self, window: Window, wanted: impl Fn(&str) -> bool) -> Sketch {
+    fn sketch(&self, window: Window, includes: impl Fn(&str) -> bool) -> Sketch {
         let mut sum = Sketch::default();
-        for measure in self.measures(window, wanted) {
+        for measure in self.measures(window, includes) {
             sum.merge(&measure.sketch);
         }
         sum
     }
 
-    /// The newest sample: what each group had then. A group that has none then has 0 of it.
-    fn last(&self, window: Window, wanted: impl Fn(&str) -> bool) -> Option<f64> {
+    /// Returns the sum of all groups at the newest sample. A group without a value in that sample counts as 0.
+    fn last(&self, window: Window, includes: impl Fn(&str) -> bool) -> Option<f64> {
         let bucket = self.buckets(window).rev().find(|bucket| self.newest.get(*bucket).is_some_and(|newest| *newest > 0))?;
         let newest = self.newest.get(bucket)?;
-        let of = self.groups.iter().filter(|(group, _)| wanted(group)).filter_map(|(_, measures)| measures.get(bucket));
+        let of = self.groups.iter().filter(|(group, _)| includes(group)).filter_map(|(_, measures)| measures.get(bucket));
         Some(of.filter(|measure| measure.count == *newest).map(|measure| measure.total as f64).sum())
     }
 
@@ -218,11 +219,11 @@ impl Loaded {
     }
 }
 
-/// The groups that a line is about.
-type Wanted<'a> = &'a dyn Fn(&str) -> bool;
+/// Selects the groups that a line includes.
+type GroupFilter<'a> = &'a dyn Fn(&str) -> bool;
 
 struct Evaluation {
-    series: BTreeMap<Series, Loaded>,
+    series: BTreeMap<Series, LoadedSeries>,
 }
 
 impl Evaluation {
@@ -236,34 +237,36 @@ impl Evaluation {
         Ok(Self { series })
     }
 
-    fn part(&self, part: Part, window: Window, wanted: Wanted<'_>) -> u64 {
-        let of_part = |group: &str| (part.groups.is_empty() || part.groups.contains(&group)) && wanted(group);
+    fn part(&self, part: Part, window: Window, includes: GroupFilter<'_>) -> u64 {
+        let of_part = |group: &str| (part.groups.is_empty() || part.groups.contains(&group)) && includes(group);
         self.series.get(&part.series).map_or(0, |loaded| loaded.count(window, of_part))
     }
 
-    fn value(&self, formula: Formula, window: Window, wanted: Wanted<'_>) -> Option<f64> {
+    fn value(&self, formula: Formula, window: Window, includes: GroupFilter<'_>) -> Option<f64> {
         match formula {
-            Formula::Count(part) => Some(self.part(part, window, wanted) as f64),
+            Formula::Count(part) => Some(self.part(part, window, includes) as f64),
             Formula::Rate(series) => {
-                let count = self.part(Part { series, groups: &[] }, window, wanted) as f64;
+                let count = self.part(Part { series, groups: &[] }, window, includes) as f64;
                 Some(count / window.seconds.max(1.0))
             }
             Formula::Percentile(series, percent, unit) => {
-                Some(self.series.get(&series)?.sketch(window, wanted).percentile(percent)? / unit)
+                Some(self.series.get(&series)?.sketch(window, includes).percentile(percent)? / unit)
             }
-            Formula::Share(part, whole) => share(self.part(part, window, wanted) as f64, self.part(whole, window, wanted) as f64),
-            Formula::Last(series) => self.series.get(&series)?.last(window, wanted),
+            Formula::Share(part, whole) => {
+                share(self.part(part, window, includes) as f64, self.part(whole, window, includes) as f64)
+            }
+            Formula::Last(series) => self.series.get(&series)?.last(window, includes),
             Formula::LastOf(series, group) => self.series.get(&series)?.last(window, |name| name == group),
             Formula::LastShare(part, whole) => {
-                let whole = self.series.get(&whole)?.last(window, wanted)?;
-                share(self.series.get(&part)?.last(window, wanted)?, whole)
+                let whole = self.series.get(&whole)?.last(window, includes)?;
+                share(self.series.get(&part)?.last(window, includes)?, whole)
             }
             Formula::Distinct(series, prefix) => Some(self.series.get(&series)?.distinct(window, prefix) as f64),
         }
         .map(rounded)
     }
 
-    /// The groups of a formula, the largest first.
+    /// Returns the groups of a formula, the largest first.
     fn groups(&self, formula: Formula) -> Vec<String> {
         let [Some(first), second] = formula.series() else { return Vec::new() };
         let Some(loaded) = self.series.get(&second.unwrap_or(first)) else { return Vec::new() };
@@ -271,9 +274,9 @@ impl Evaluation {
             let gauge = second.unwrap_or(first).kind() == Kind::Gauge;
             measures.iter().map(|measure| if gauge { measure.total } else { measure.count }).fold(0, u64::saturating_add)
         };
-        // A row at the edge of the range can have groups that are only beyond it.
-        let there = loaded.groups.iter().filter(|(_, measures)| measures.iter().any(|measure| measure.count > 0));
-        let mut groups: Vec<(u64, &String)> = there.map(|(group, measures)| (weight(measures), group)).collect();
+        // A row at the edge of the range can contain groups that have values only outside the range.
+        let nonempty = loaded.groups.iter().filter(|(_, measures)| measures.iter().any(|measure| measure.count > 0));
+        let mut groups: Vec<(u64, &String)> = nonempty.map(|(group, measures)| (weight(measures), group)).collect();
         groups.sort_by(|left, right| right.0.cmp(&left.0).then(left.1.cmp(right.1)));
         groups.into_iter().map(|(_, group)| group.clone()).collect()
     }
@@ -283,7 +286,7 @@ fn share(part: f64, whole: f64) -> Option<f64> {
     (whole > 0.0).then(|| part / whole * 100.0)
 }
 
-/// Three digits behind the point say more than any figure here is worth.
+/// Rounds to three decimal places, which is more precise than any metric here.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
@@ -315,8 +318,8 @@ pub(super) fn answer(tx: &impl Read, question: &Question) -> Result<Answer, Stor
             continue;
         }
         let groups = evaluation.groups(*formula);
-        let (told, others) = groups.split_at(groups.len().min(MAX_GROUPS));
-        for group in told {
+        let (listed, others) = groups.split_at(groups.len().min(MAX_GROUPS));
+        for group in listed {
             lines.push(line(question, &evaluation, metric, *formula, Some(group.clone()), &|found| found == group));
         }
         if !others.is_empty() {
@@ -338,11 +341,11 @@ fn line(
     metric: &Metric,
     formula: Formula,
     group: Option<String>,
-    wanted: Wanted<'_>,
+    includes: GroupFilter<'_>,
 ) -> Line {
     let points = question.buckets.parts(question.now).enumerate().filter_map(|(place, (from, to, partial))| {
         let window = Window { bucket: Some(place), seconds: seconds(from, to.min(question.now)) };
-        let value = evaluation.value(formula, window, wanted)?;
+        let value = evaluation.value(formula, window, includes)?;
         Some(Point { at: from, value, partial })
     });
     Line { metric: metric.name, group, points: points.collect() }

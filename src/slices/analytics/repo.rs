@@ -1,7 +1,7 @@
-//! Roll-ups as they are stored: a row for each tenant, series and hour, and a row for each day that is over.
+//! Stored roll-ups: one row per tenant, series and hour, and one row per completed day.
 //!
-//! **Invariant:** the figures of a time are the sum of both tables: an hour moves into its day in one transaction, and an event that
-//! comes late makes a new row of its hour. So nothing needs to know how far the days are.
+//! **Invariant:** the values of a period are the sum of both tables. An hour moves into its day in one transaction, and a late
+//! event creates a new row for its hour. So no reader needs to know which hours have already moved.
 
 use std::{collections::BTreeMap, ops::Bound};
 
@@ -35,23 +35,23 @@ impl Record for RollUpRecord {
 pub(super) static HOURS: Table<RowKey, RollUpRecord> = Table::new(catalog::ANALYTICS_HOURS, &[]);
 pub(super) static DAYS: Table<RowKey, RollUpRecord> = Table::new(catalog::ANALYTICS_DAYS, &[]);
 
-/// Groups of a row, and the longest name of one.
+/// The maximum number of groups in an imported row, and the maximum length of a group name.
 const MOST_GROUPS: usize = 20_000;
 const LONGEST_GROUP: usize = 300;
-/// Of the year 9999, in hours since 1970; days are fewer.
+/// The last hour of the year 9999, in hours since 1970. Day numbers are smaller.
 const LAST_HOUR: u32 = 70_389_528;
 
-/// Whether all quarters are of one day.
+/// Whether all quarters fit into one day.
 fn in_day(cells: BTreeMap<u8, Measure>) -> bool {
     cells.into_keys().all(|quarter| u64::from(quarter) < QUARTERS_PER_DAY)
 }
 
 fn damaged(key: &RowKey) -> StoreError {
-    StoreError::damaged("analytics", &key.to_bytes(), "the figures cannot be read")
+    StoreError::damaged("analytics", &key.to_bytes(), "the values cannot be decoded")
 }
 
 impl RollUpRecord {
-    /// Whether it has figures of this group.
+    /// Whether the row contains this group.
     pub(super) fn has(&self, group: &str) -> bool {
         self.groups.iter().any(|row| row.group == group)
     }
@@ -61,15 +61,14 @@ impl RollUpRecord {
         self.groups.iter().map(open).collect()
     }
 
-    /// Refuses figures from elsewhere that cannot be read, or that are of no series or time of ours: a reader of all tenants would come
-    /// by them.
+    /// Refuses imported rows that cannot be decoded, or whose series or time is unknown. Queries over all tenants would read them.
     pub(super) fn check(&self, key: &RowKey) -> Result<(), PortError> {
         let is_known = Series::ALL.iter().any(|series| series.code() == key.1);
         let is_short = |row: &GroupRecord| row.group.len() <= LONGEST_GROUP && unpack(&row.cells).is_some_and(in_day);
         if is_known && key.2 <= LAST_HOUR && self.groups.len() <= MOST_GROUPS && self.groups.iter().all(is_short) {
             Ok(())
         } else {
-            Err(PortError::wrong("these are no figures of a series and a time"))
+            Err(PortError::wrong("the row does not contain valid values of a known series and time"))
         }
     }
 
@@ -79,7 +78,7 @@ impl RollUpRecord {
     }
 }
 
-/// Adds figures to the rows of their hours; those of hours before `recent` to the rows of their days.
+/// Adds values to the rows of their hours. Values of hours before `recent` go to the rows of their days.
 pub(super) fn add(tx: &mut WriteTx, changes: &Changes, recent: u32) -> Result<(), StoreError> {
     let mut days: BTreeMap<(TenantId, Series, u32), Vec<&Groups>> = BTreeMap::new();
     for ((tenant, series, hour), added) in &changes.rows {
@@ -109,14 +108,14 @@ fn add_to_row(
     table.put(tx, &key, &RollUpRecord::close(&groups))
 }
 
-/// Who takes in what a walk comes by: a group, the quarters of an hour in it (since 1970), and behind each the ranges of its sketch.
+/// Receives the items of a walk: a group, the quarters of an hour in it (since 1970), and after each the ranges of its sketch.
 pub(super) trait Visitor {
     fn group(&mut self, group: &str);
     fn cell(&mut self, quarter: u64, count: u64, total: u64);
     fn range(&mut self, quarter: u64, range: usize, count: u64);
 }
 
-/// Walks the figures of a series from one quarter of an hour to before another, days first.
+/// Walks the values of a series from quarter `from` up to but excluding quarter `to`, days first.
 pub(super) fn walk(
     tx: &impl Read,
     (tenant, series): (TenantId, Series),
@@ -158,7 +157,7 @@ fn rows(tenant: TenantId, series: Series, first: u32, last: u32) -> KeyRange {
     }
 }
 
-/// The hours before `end` that still have rows of their own, behind a row: at most `limit` keys.
+/// Returns the keys of hour rows before `end`, starting after the row `after`, at most `limit`.
 pub(super) fn hours_before(tx: &impl Read, end: u32, after: Option<RowKey>, limit: usize) -> Result<Vec<RowKey>, StoreError> {
     let range = after.map_or(KeyRange::ALL, |key| KeyRange::ALL.after(&key.to_bytes(), Direction::Forward));
     let mut found = Vec::new();
@@ -191,15 +190,15 @@ pub(super) fn fold(tx: &mut WriteTx, hours: &[RowKey]) -> Result<(), StoreError>
     Ok(())
 }
 
-/// The quarter that stands for a whole day once its quarters are no longer told apart: noon in UTC, which is on the same date in nearly
-/// every zone.
+/// The quarter that holds the value of a whole day once its quarters are merged. It is noon in UTC, which falls on the same date in
+/// nearly every time zone.
 const NOON: u8 = 48;
 
 fn is_flat(groups: &Groups) -> bool {
     groups.values().all(|cells| cells.keys().all(|quarter| *quarter == NOON))
 }
 
-/// Whether a series has days that are to be forgotten or made one figure.
+/// Whether a series has days to remove or to flatten.
 pub(super) fn is_due(tx: &impl Read, (tenant, series): (TenantId, Series), forget: u32, flatten: u32) -> Result<bool, StoreError> {
     if !DAYS.list(tx, &rows(tenant, series, 0, forget), 1)?.is_empty() {
         return Ok(true);
@@ -212,8 +211,8 @@ pub(super) fn is_due(tx: &impl Read, (tenant, series): (TenantId, Series), forge
     Ok(due)
 }
 
-/// Makes each day up to `last` one figure a group, the newest first, until one that is so already. How many rows it changed, at most
-/// `limit`.
+/// Merges each day up to `last` into one value per group, the newest day first, until it finds a day that is already flat. Returns
+/// the number of changed rows, at most `limit`.
 pub(super) fn flatten(
     tx: &mut WriteTx,
     (tenant, series): (TenantId, Series),
@@ -244,7 +243,7 @@ pub(super) fn flatten(
     Ok(changed.len())
 }
 
-/// Removes the days of a series up to one. How many, at most `limit`.
+/// Removes the days of a series up to `last`. Returns the number of removed days, at most `limit`.
 pub(super) fn forget(tx: &mut WriteTx, (tenant, series): (TenantId, Series), last: u32, limit: usize) -> Result<usize, StoreError> {
     let found = DAYS.list(tx, &rows(tenant, series, 0, last), limit)?;
     for (key, _) in &found {
@@ -253,7 +252,7 @@ pub(super) fn forget(tx: &mut WriteTx, (tenant, series): (TenantId, Series), las
     Ok(found.len())
 }
 
-/// The next tenant behind another that has days.
+/// Returns the next tenant after `after` that has days.
 pub(super) fn tenant_after(tx: &impl Read, after: Option<TenantId>) -> Result<Option<TenantId>, StoreError> {
     let last = after.map(|tenant| (tenant, u8::MAX, u32::MAX));
     Ok(DAYS.list_after(tx, last.as_ref(), 1)?.first().map(|(key, _)| key.0))
@@ -266,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_matches_the_golden_file() {
         let mut spread = Measure::spread(1_200);
         spread.add(&Measure::spread(90));
         let groups = Groups::from([

@@ -1,7 +1,7 @@
-//! The reader of the log that keeps the roll-ups up: one table says which kinds of events count for what.
+//! The log consumer that updates the roll-ups. One table maps event kinds to what they count for.
 //!
-//! Its cursor commits with what it adds, so every event counts once. A kind is matched by its name: one that no slice emits yet simply
-//! never comes.
+//! The cursor commits together with the values, so every event counts once. Kinds are matched by name; a kind that no slice emits
+//! has no effect.
 
 use std::time::Duration;
 
@@ -21,24 +21,24 @@ use super::{
     repo, upkeep,
 };
 
-/// The name of the cursor.
+/// The name of the consumer's cursor.
 pub(super) const NAME: &str = "analytics";
 
-/// What an event of a kind counts for.
+/// What an event counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effect {
     TicketCreated,
-    /// The first answer, when it is that.
+    /// A comment, which counts if it is the first response.
     TicketAnswered,
-    /// The same of a change, which says so.
+    /// A change, which counts if it sets the time of the first response.
     TicketChanged,
     TicketResolved,
     RunStarted,
-    /// With how it ended.
+    /// With the outcome.
     RunEnded(&'static str),
-    /// A VM that was ordered is there; one that was found does not count.
+    /// A VM that was ordered. A discovered VM does not count.
     VmCreated,
-    /// One, in this group.
+    /// One occurrence in this group.
     One(Series, &'static str),
 }
 
@@ -61,7 +61,7 @@ const EFFECTS: &[(&str, Effect)] = &[
     ("backup.rpo_breached", Effect::One(Series::RpoBreaches, "")),
 ];
 
-/// What of an event's body counts.
+/// The parts of an event's body that are counted.
 #[derive(Deserialize)]
 struct Body {
     data: Data,
@@ -121,7 +121,7 @@ struct VmFacts {
     operation_id: Option<serde::de::IgnoredAny>,
 }
 
-/// Takes an event into the changes.
+/// Adds an event to the changes.
 pub(super) fn count(changes: &mut Changes, event: &Event) {
     let record = &event.record;
     let Some((_, effect)) = EFFECTS.iter().find(|(kind, _)| *kind == record.kind) else { return };
@@ -130,8 +130,10 @@ pub(super) fn count(changes: &mut Changes, event: &Event) {
     }
     match serde_json::from_slice::<Body>(&record.body) {
         Ok(body) => count_facts(changes, *effect, record.tenant_id, record.at, &body.data),
-        // A reader that stopped here would stop all figures and keep the log from ever being shortened.
-        Err(error) => tracing::error!(seq = event.seq, kind = record.kind, %error, "an event could not be counted"),
+        // Do not fail: a stuck consumer would stop all metrics, and retention could never shorten the log.
+        Err(error) => {
+            tracing::error!(seq = event.seq, kind = record.kind, %error, "cannot count an event for analytics; skipping it");
+        }
     }
 }
 
@@ -145,7 +147,7 @@ fn count_facts(changes: &mut Changes, effect: Effect, tenant: TenantId, at: Time
                 changes.count(tenant, Series::TicketsCreated, priority, at);
                 changes.count(tenant, Series::TicketsCreatedByOrganization, &ticket.organization.id, at);
             }
-            // The answer that is the first is the one at whose time the ticket was first answered.
+            // The comment is the first response if the ticket was first answered at the time of this event.
             Effect::TicketAnswered if ticket.first_responded_at == Some(at) => {
                 changes.spread(tenant, Series::FirstResponse, priority, at, age);
             }
@@ -182,7 +184,7 @@ fn count_facts(changes: &mut Changes, effect: Effect, tenant: TenantId, at: Time
 
 #[derive(Debug)]
 pub(super) struct RollUps {
-    /// Says which hours are so long ago that they have become days; figures do not depend on it.
+    /// Determines which hours have already been folded into days. Query results do not depend on it.
     pub(super) clock: Clock,
 }
 

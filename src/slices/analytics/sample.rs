@@ -1,8 +1,8 @@
-//! Figures of a time before there was a log, for a tenant that evaluates: what its roll-ups would hold if it had been here for a year.
+//! Sample history for an evaluation tenant: the roll-ups that it would have after a year of use.
 //!
-//! Events of a year ago cannot be replayed: the log gives times and numbers of its own, in order, and a retention of weeks. So a made-up past is
-//! written as roll-ups, through the same changes that the reader of the log makes. **Boundary:** only days before a moment are written, and
-//! only for series that the log or the counters make; what is there already stays.
+//! Events of the past year cannot be replayed, because the log assigns its own times and numbers in order, and keeps only weeks. So
+//! the history is written directly as roll-ups, with the same changes that the log consumer makes. **Boundary:** writes only days
+//! before a given moment, and only series that come from the log or the counters. Existing values stay.
 
 use tenantd_base::{clock::Timestamp, id::TenantId};
 use tenantd_store::{Store, StoreError};
@@ -12,14 +12,14 @@ use super::{
     repo,
 };
 
-/// Hours of a series that share a transaction.
+/// The number of hour rows per transaction.
 const HOURS_AT_ONCE: usize = 2_400;
 
-/// A made-up past of one tenant. It is not added to the figures of the installation, which did not exist then.
+/// The sample history of one tenant. It does not count for the installation, which did not exist at that time.
 #[derive(Debug)]
 pub struct Backfill {
     tenant: TenantId,
-    /// Everything is before this.
+    /// Values at or after this moment are dropped.
     end: Timestamp,
     changes: Changes,
 }
@@ -39,12 +39,12 @@ impl Backfill {
         self.add(series, group, at, &Measure::counted(count));
     }
 
-    /// One value of a distribution, in the unit of the series.
+    /// Adds one value of a distribution, in the unit of the series.
     pub fn spread(&mut self, series: Series, group: &str, at: Timestamp, value: u64) {
         self.add(series, group, at, &Measure::spread(value));
     }
 
-    /// Several of the same value.
+    /// Adds the same value several times.
     pub fn spread_many(&mut self, series: Series, group: &str, at: Timestamp, value: u64, count: u64) {
         self.add(series, group, at, &Measure::spread_many(value, count));
     }
@@ -53,7 +53,7 @@ impl Backfill {
         self.add(series, group, at, &Measure::gauge(value));
     }
 
-    /// Writes it, as days that are over, in transactions that others need not wait for.
+    /// Writes the history as completed days, in small transactions so that other writers do not wait long.
     pub async fn write(self, store: &Store) -> Result<(), StoreError> {
         let mut rest = self.changes.rows;
         while !rest.is_empty() {

@@ -1,4 +1,4 @@
-//! Roll-ups against a naive model that counts the log anew, over restarts at any moment; health over restarts.
+//! Compares roll-ups with a naive model that recounts the log, across restarts at any moment. Also tests health across restarts.
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +30,7 @@ use super::{
     model::{Bucket, Span, Zone},
     query::{Answer, Subject},
     rollup,
-    service::{self, Asked},
+    service::{self, QueryParams},
     upkeep::{FINE_DAYS, KEPT_DAYS, RollUpUpkeep},
 };
 
@@ -89,7 +89,7 @@ async fn random_event(store: &Store, random: &mut Entropy, now: Timestamp) {
     append(store, u8::try_from(1 + random.below(2)).unwrap(), at, kind, record).await;
 }
 
-/// What a reader of the whole log would say of one tenant, by the local date of each event.
+/// The expected values: a recount of the whole log for one tenant, by the local date of each event.
 #[derive(Debug, Default)]
 struct Naive {
     counts: BTreeMap<(&'static str, String), f64>,
@@ -161,12 +161,12 @@ impl Naive {
     }
 }
 
-fn ask(store: &Store, subject: Subject, now: Timestamp, asked: &Asked) -> Answer {
-    let question = service::understand(asked, subject, Grants::all(), now).unwrap();
+fn ask(store: &Store, subject: Subject, now: Timestamp, params: &QueryParams) -> Answer {
+    let question = service::validate(params, subject, Grants::all(), now).unwrap();
     store.read(|tx| service::answer(tx, &question)).unwrap()
 }
 
-/// The points of a metric by local date.
+/// Returns the points of a metric by local date.
 fn points(answer: &Answer, metric: &str, zone: &str) -> BTreeMap<String, f64> {
     let zone = TimeZone::get(zone).unwrap();
     let line = answer.lines.iter().find(|line| line.metric == metric).unwrap();
@@ -180,13 +180,13 @@ fn compare(store: &Store, subject: Subject, now: Timestamp, zone: &str) {
         Subject::Platform => None,
     };
     let naive = Naive::recount(store, of, zone);
-    let asked = Asked {
+    let params = QueryParams {
         from: Some(now - Duration::from_hours(24 * 8)),
         bucket: Some(Bucket::Day),
         timezone: Some(zone.to_owned()),
-        ..Asked::default()
+        ..QueryParams::default()
     };
-    let answer = ask(store, subject, now, &asked);
+    let answer = ask(store, subject, now, &params);
     let expected = store.read(|tx| of.map_or_else(|| events::head(tx), |tenant| events::last_number(tx, tenant)));
     assert_eq!(answer.as_of_seq, expected.unwrap());
     for metric in ["tickets_created", "tickets_resolved", "workflow_runs_ended", "backup_jobs"] {
@@ -194,30 +194,30 @@ fn compare(store: &Store, subject: Subject, now: Timestamp, zone: &str) {
             assert!((value - naive.get(metric, &date)).abs() < 1e-9, "{metric} on {date} in {zone}: {value}");
         }
         let total: f64 = naive.counts.iter().filter(|((name, _), _)| *name == metric).map(|(_, count)| count).sum();
-        let told = answer.totals.iter().find(|(name, _)| *name == metric).unwrap().1.value.unwrap();
-        assert!((told - total).abs() < 1e-9, "{metric} in all: {told} for {total}");
+        let reported = answer.totals.iter().find(|(name, _)| *name == metric).unwrap().1.value.unwrap();
+        assert!((reported - total).abs() < 1e-9, "{metric} in all: {reported} for {total}");
     }
     for (metric, part, whole) in
         [("sla_met_percent", "met", "tickets_resolved"), ("workflow_success_percent", "succeeded", "workflow_runs_ended")]
     {
-        let told = points(&answer, metric, zone);
+        let shares = points(&answer, metric, zone);
         for (name, date) in naive.counts.keys().filter(|(name, _)| *name == whole) {
             let share = naive.get(part, date) / naive.get(name, date) * 100.0;
-            assert!((told[date] - share).abs() < 0.001, "{metric} on {date}");
+            assert!((shares[date] - share).abs() < 0.001, "{metric} on {date}");
         }
     }
     for (metric, percent) in [("first_response_p90_seconds", 90), ("resolution_p50_seconds", 50), ("workflow_run_p95_seconds", 95)]
     {
         for (date, value) in points(&answer, metric, zone) {
             let exact = naive.percentile(metric, &date, percent).unwrap();
-            // What is told is rounded to thousandths.
+            // Reported values are rounded to thousandths.
             assert!((value - exact).abs() <= exact * RELATIVE_ERROR + 0.002, "{metric} on {date}: {value} for {exact}");
         }
     }
 }
 
 #[tokio::test]
-async fn roll_ups_equal_a_recount_of_the_log_whenever_the_server_stops_and_in_any_zone() {
+async fn roll_ups_equal_a_recount_of_the_log() {
     for seed in 0..6 {
         let directory = tempfile::tempdir().unwrap();
         let mut random = Entropy::from_seed(seed);
@@ -230,7 +230,7 @@ async fn roll_ups_equal_a_recount_of_the_log_whenever_the_server_stops_and_in_an
                 1 => {
                     let task = ConsumerTask::new(store.clone(), rollup::RollUps { clock: clock.clone() });
                     let activation = tokio::spawn(async move { task.activate().await });
-                    // The end comes while it is at work, or before it began.
+                    // Abort the activation while it runs, or before it starts.
                     activation.abort();
                     drop(activation.await);
                     drop(store);
@@ -253,7 +253,7 @@ async fn roll_ups_equal_a_recount_of_the_log_whenever_the_server_stops_and_in_an
 }
 
 #[tokio::test]
-async fn days_in_which_the_clocks_change_have_their_own_number_of_quarters() {
+async fn a_23_hour_day_has_92_quarters() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let start = Timestamp::parse("2026-03-28T00:00:00Z").unwrap();
@@ -264,16 +264,16 @@ async fn days_in_which_the_clocks_change_have_their_own_number_of_quarters() {
     let clock = Clock::movable(now);
     let reader = ConsumerTask::new(store.clone(), rollup::RollUps { clock });
     while reader.activate().await.unwrap() == Done::Some {}
-    let asked = |zone: &str| Asked {
+    let params = |zone: &str| QueryParams {
         from: Some(start),
         to: Some(start + Duration::from_hours(24 * 3)),
         bucket: Some(Bucket::Day),
         timezone: Some(zone.to_owned()),
         metrics: vec!["backup_jobs".to_owned()],
-        ..Asked::default()
+        ..QueryParams::default()
     };
     let of = |zone: &str| {
-        let answer = ask(&store, Subject::Tenant(tenant(1)), now, &asked(zone));
+        let answer = ask(&store, Subject::Tenant(tenant(1)), now, &params(zone));
         assert_eq!(answer.totals[0].1.value, Some(288.0), "the range has the same total in every zone");
         points(&answer, "backup_jobs", zone)["2026-03-29"]
     };
@@ -281,12 +281,12 @@ async fn days_in_which_the_clocks_change_have_their_own_number_of_quarters() {
 }
 
 #[tokio::test]
-async fn the_total_of_a_range_is_the_same_for_every_bucket_and_is_what_the_log_has() {
+async fn the_total_of_a_range_does_not_depend_on_the_bucket() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let (mut random, now) = (Entropy::from_seed(5), Timestamp::parse("2026-01-19T07:10:00Z").unwrap());
     let mut at: Vec<Timestamp> = (0..300).map(|_| now - Duration::from_secs(random.below(100 * 86_400))).collect();
-    // At the ends of years and months, in the zones that are asked for.
+    // At the ends of years and months, in the tested time zones.
     at.extend(
         ["2025-12-31T22:59:59Z", "2025-12-31T23:00:00Z", "2025-12-31T23:59:59Z", "2026-01-01T00:00:00Z"]
             .map(|text| Timestamp::parse(text).unwrap()),
@@ -302,15 +302,15 @@ async fn the_total_of_a_range_is_the_same_for_every_bucket_and_is_what_the_log_h
     for zone in ["UTC", "Europe/Berlin", "America/St_Johns", "Asia/Kathmandu"] {
         for range in Span::ALL {
             for bucket in Bucket::ALL {
-                let asked = Asked {
+                let params = QueryParams {
                     range: Some(*range),
                     bucket: Some(*bucket),
                     timezone: Some(zone.to_owned()),
                     metrics: vec!["backup_jobs".to_owned()],
                     compare: true,
-                    ..Asked::default()
+                    ..QueryParams::default()
                 };
-                let Ok(question) = service::understand(&asked, subject, Grants::all(), now) else { continue };
+                let Ok(question) = service::validate(&params, subject, Grants::all(), now) else { continue };
                 let answer = store.read(|tx| service::answer(tx, &question)).unwrap();
                 let within = |from: Timestamp, to: Timestamp| at.iter().filter(|at| (from..to).contains(*at)).count() as f64;
                 let context = format!("{} by {} in {zone}", range.name(), bucket.name());
@@ -330,7 +330,7 @@ async fn the_total_of_a_range_is_the_same_for_every_bucket_and_is_what_the_log_h
 }
 
 #[tokio::test]
-async fn figures_outlive_the_events_and_lose_their_hours_only_after_a_year() {
+async fn metrics_outlive_events_and_keep_hours_for_400_days() {
     let directory = tempfile::tempdir().unwrap();
     let store = open(&directory);
     let start = Timestamp::parse("2025-01-10T20:00:00Z").unwrap();
@@ -342,14 +342,14 @@ async fn figures_outlive_the_events_and_lose_their_hours_only_after_a_year() {
     while reader.activate().await.unwrap() == Done::Some {}
     let upkeep = RollUpUpkeep { store: store.clone(), clock: clock.clone() };
     let count = |bucket| {
-        let asked = Asked {
+        let params = QueryParams {
             from: Some(start - Duration::from_hours(24)),
             to: Some(start + Duration::from_hours(48)),
             bucket: Some(bucket),
             metrics: vec!["backup_jobs".to_owned()],
-            ..Asked::default()
+            ..QueryParams::default()
         };
-        let question = service::understand(&asked, Subject::Tenant(tenant(1)), Grants::all(), clock.now()).ok()?;
+        let question = service::validate(&params, Subject::Tenant(tenant(1)), Grants::all(), clock.now()).ok()?;
         let answer = store.read(|tx| service::answer(tx, &question)).unwrap();
         Some(answer.lines[0].points.iter().map(|point| point.value).filter(|value| *value > 0.0).collect::<Vec<_>>())
     };
@@ -359,7 +359,7 @@ async fn figures_outlive_the_events_and_lose_their_hours_only_after_a_year() {
     assert_eq!(count(Bucket::Hour), Some(vec![2.0, 1.0]), "days keep their quarters");
     clock.advance(Duration::from_hours(24 * u64::from(FINE_DAYS)));
     upkeep.activate().await.unwrap();
-    assert_eq!(count(Bucket::Hour), None, "hours are refused where there are none");
+    assert_eq!(count(Bucket::Hour), None, "hours that are no longer kept are refused");
     assert_eq!(count(Bucket::Day), Some(vec![2.0, 1.0]));
     clock.advance(Duration::from_hours(24 * u64::from(KEPT_DAYS)));
     upkeep.activate().await.unwrap();
@@ -367,23 +367,23 @@ async fn figures_outlive_the_events_and_lose_their_hours_only_after_a_year() {
 }
 
 #[test]
-fn a_question_that_makes_no_sense_is_told_with_what_would() {
+fn an_invalid_query_is_refused_with_suggestions() {
     let now = Timestamp::parse("2026-03-31T07:10:00Z").unwrap();
-    let faults = |asked: Asked| match service::understand(&asked, Subject::Tenant(tenant(1)), Grants::all(), now) {
+    let faults = |params: QueryParams| match service::validate(&params, Subject::Tenant(tenant(1)), Grants::all(), now) {
         Err(super::error::AnalyticsError::Invalid(faults)) => {
-            let told = |fault: Fault| [fault.place.to_string(), fault.code, fault.suggestion.unwrap_or_default().into()];
-            faults.into_iter().map(told).collect()
+            let summary = |fault: Fault| [fault.place.to_string(), fault.code, fault.suggestion.unwrap_or_default().into()];
+            faults.into_iter().map(summary).collect()
         }
         _ => Vec::new(),
     };
-    let hour = Asked { bucket: Some(Bucket::Hour), from: Some(now - Duration::from_hours(1001)), ..Asked::default() };
+    let hour = QueryParams { bucket: Some(Bucket::Hour), from: Some(now - Duration::from_hours(1001)), ..QueryParams::default() };
     assert_eq!(faults(hour.clone()), [["bucket", "too_many_points", "day"]]);
-    assert_eq!(faults(Asked { from: Some(now - Duration::from_hours(999)), ..hour }), Vec::<[String; 3]>::new());
-    let several = Asked {
+    assert_eq!(faults(QueryParams { from: Some(now - Duration::from_hours(999)), ..hour }), Vec::<[String; 3]>::new());
+    let several = QueryParams {
         metrics: vec!["tickets_create".to_owned()],
         timezone: Some("Europe/Berlim".to_owned()),
         to: Some(now),
-        ..Asked::default()
+        ..QueryParams::default()
     };
     assert_eq!(
         faults(several),
@@ -393,18 +393,18 @@ fn a_question_that_makes_no_sense_is_told_with_what_would() {
             ["from", "required", ""]
         ]
     );
-    let tenants = Asked { metrics: vec!["tenants".to_owned()], ..Asked::default() };
-    assert_eq!(faults(tenants)[0][1], "unknown_metric", "the platform's metrics are not a tenant's");
+    let tenants = QueryParams { metrics: vec!["tenants".to_owned()], ..QueryParams::default() };
+    assert_eq!(faults(tenants)[0][1], "unknown_metric", "a tenant cannot read platform metrics");
 }
 
-/// A task whose trouble a test sets.
-struct Troubled {
+/// A task whose concern the test sets.
+struct ConcernedTask {
     concern: Arc<Mutex<Option<String>>>,
     wake: Arc<Notify>,
     looked: Arc<Notify>,
 }
 
-impl Task for Troubled {
+impl Task for ConcernedTask {
     fn name(&self) -> &'static str {
         "webhooks"
     }
@@ -428,13 +428,13 @@ impl Task for Troubled {
 }
 
 #[tokio::test]
-async fn an_incident_opens_and_closes_with_its_signal_and_is_not_forgotten_by_a_restart() {
+async fn an_incident_follows_its_signal_and_survives_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let clock = Clock::movable(Timestamp::parse("2026-03-31T07:10:00Z").unwrap());
     let (concern, wake, looked) = (Arc::new(Mutex::new(None)), Arc::new(Notify::new()), Arc::new(Notify::new()));
     let store = open(&directory);
     let mut tasks = Tasks::new(clock.clone());
-    tasks.spawn(Troubled { concern: concern.clone(), wake: wake.clone(), looked: looked.clone() });
+    tasks.spawn(ConcernedTask { concern: concern.clone(), wake: wake.clone(), looked: looked.clone() });
     looked.notified().await;
     let monitor = |store: &Store| {
         Arc::new(HealthMonitor::new(HealthParts {
@@ -472,12 +472,16 @@ async fn an_incident_opens_and_closes_with_its_signal_and_is_not_forgotten_by_a_
     let second = monitor(&store);
     HealthWatch::new(second.clone()).activate().await.unwrap();
     let health = second.health().unwrap();
-    let told: Vec<_> = health.incidents.iter().map(|incident| (incident.component, incident.state)).collect();
-    assert_eq!(told, [("api", ComponentState::Down), ("webhooks", ComponentState::Degraded)], "the pause is an incident too");
+    let incidents: Vec<_> = health.incidents.iter().map(|incident| (incident.component, incident.state)).collect();
+    assert_eq!(incidents, [("api", ComponentState::Down), ("webhooks", ComponentState::Degraded)], "the outage is an incident too");
     let day = health.days.iter().find(|day| day.component == "api").unwrap();
     assert_eq!(day.down_minutes, 30);
-    let uptime =
-        ask(&store, Subject::Platform, clock.now(), &Asked { metrics: vec!["uptime_percent".to_owned()], ..Asked::default() });
+    let uptime = ask(
+        &store,
+        Subject::Platform,
+        clock.now(),
+        &QueryParams { metrics: vec!["uptime_percent".to_owned()], ..QueryParams::default() },
+    );
     let percent = uptime.totals[0].1.value.unwrap();
     assert!((percent - 5.0 / 35.0 * 100.0).abs() < 0.001, "{percent}");
     tasks.shutdown().await;

@@ -1,5 +1,5 @@
-//! What becomes of roll-ups with time: hours move into their days once these are over; days keep their quarters of an hour for 400 days, are
-//! one figure from then on, and are forgotten after five years. All of it in bounded steps.
+//! Ages the roll-ups in bounded steps. Hours move into their days once the days are over. Days keep their quarters of an hour for
+//! 400 days, then become one value, and are removed after five years.
 
 use std::time::Duration;
 
@@ -17,18 +17,19 @@ use super::{
     repo,
 };
 
-/// Days whose quarters of an hour can still be told apart.
+/// How many days keep their quarters of an hour.
 pub(super) const FINE_DAYS: u32 = 400;
-/// Days that are kept at all.
+/// How many days are kept.
 pub(super) const KEPT_DAYS: u32 = 5 * 366;
-/// Hours that move in one transaction.
+/// The number of rows per transaction.
 const STEP: usize = 200;
 
 fn day_of(now: Timestamp) -> u32 {
     u32::try_from(now.as_seconds().div_euclid(86_400)).unwrap_or_default()
 }
 
-/// The first hour that has a row of its own: those of today and yesterday do, so that an event that is a little late finds its hour.
+/// Returns the first hour that has its own row. Hours of today and yesterday have one, so that a slightly late event finds its
+/// hour.
 pub(super) fn first_hour(now: Timestamp) -> u32 {
     day_of(now).saturating_sub(1) * 24
 }
@@ -53,7 +54,7 @@ impl RollUpUpkeep {
     async fn age(&self, tenant: TenantId, today: u32) -> Result<(), StoreError> {
         let (fine, kept) = (today.saturating_sub(FINE_DAYS), today.saturating_sub(KEPT_DAYS));
         for series in Series::ALL.iter().map(|series| (tenant, *series)) {
-            // Looking costs no commit, and there is hardly ever anything to do.
+            // Check first: a read costs no commit, and there is rarely anything to do.
             while self.store.read(|tx| repo::is_due(tx, series, kept, fine))? {
                 self.store
                     .write(move |tx| {

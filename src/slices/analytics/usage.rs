@@ -1,5 +1,5 @@
-//! Brings what was counted in memory (requests, deliveries) into the roll-ups: one write a minute, and one when the server stops.
-//! A crash loses at most what was counted since the last. A request is of the quarter of an hour in which it is stored.
+//! Writes the counters in memory (requests, deliveries) to the roll-ups: once a minute, and when the server shuts down.
+//! A crash loses at most the counts since the last write. A request counts for the quarter of an hour in which it is stored.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use super::{
     repo,
 };
 
-/// How long figures stay in memory.
+/// How long counts stay in memory.
 pub(super) const INTERVAL: Duration = Duration::from_mins(1);
 
 #[derive(Debug)]
@@ -36,7 +36,8 @@ impl UsageFlush {
         }
         let changes = Arc::new(changes(&taken, &self.clocks.read()));
         let written = self.store.write(move |tx| repo::add(tx, &changes, 0)).await;
-        // After a commit whose outcome nobody knows they could count twice; the store then takes no more writes in this life.
+        // If the outcome of the commit is unknown, putting the counts back could count them twice. The store accepts no more writes
+        // then.
         if written.is_err() && self.store.failure().is_none() {
             self.usage.put_back(&taken);
         }
@@ -54,7 +55,7 @@ fn changes(taken: &UsageTaken, reading: &Reading) -> Changes {
     let mut by_tenant: BTreeMap<TenantId, u64> = BTreeMap::new();
     for (key, counted) in &taken.requests {
         let route = key.route.and_then(|route| taken.routes.get(usize::from(route))).map_or(OTHER, String::as_str);
-        // Requests without a credential are the installation's alone.
+        // Requests without a credential count for the installation only.
         let tenant = key.tenant.unwrap_or(INSTALLATION);
         let mut add = |series: Series, group: &str, spread: bool| match key.tenant {
             Some(tenant) => changes.add(tenant, series, group, reading.of(tenant), &measure(counted, spread)),

@@ -1,5 +1,5 @@
-//! Who presents a key. Answers from memory while no key has changed. How often a key is used is counted in memory
-//! too, and written down by `upkeep` at most once a minute.
+//! Authenticates API keys. Lookups are cached until a key changes. Uses are counted in memory, and `upkeep` stores them at most
+//! once a minute.
 
 use std::{
     collections::HashMap,
@@ -27,32 +27,32 @@ use super::{
 
 const CACHED_KEYS: u64 = 50_000;
 
-/// Uses of a key that the store does not know of yet.
+/// Uses of a key that are not stored yet.
 #[derive(Debug, Default)]
-struct Use {
+struct UsageCounter {
     count: AtomicU64,
     last_at: AtomicI64,
     last_ip: Mutex<Option<IpAddr>>,
 }
 
-/// Uses of one key, to be written down.
+/// Uses of one key to store.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Used {
+pub(super) struct UsageDelta {
     pub(super) key: KeyKey,
     pub(super) count: u64,
     pub(super) last_at: Timestamp,
     pub(super) last_ip: Option<IpAddr>,
 }
 
-/// Which of its secrets a key was presented with.
+/// Which secret of a key was presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SecretAge {
     Current,
-    /// The one before the last rotation, which works until this time.
+    /// The secret before the last rotation. It works until `end`.
     Previous {
         end: Timestamp,
     },
-    /// One that no longer works.
+    /// A secret that no longer works.
     Retired,
 }
 
@@ -67,16 +67,16 @@ impl SecretAge {
 }
 
 #[derive(Debug)]
-struct Known {
+struct CachedKey {
     key: ApiKey,
     secret: SecretAge,
-    uses: Arc<Use>,
-    /// The identity, once the tenant's part of it is known.
+    uses: Arc<UsageCounter>,
+    /// The identity, built once the tenant is known.
     principal: OnceLock<Arc<Principal>>,
 }
 
-impl Known {
-    /// When the presented secret ends.
+impl CachedKey {
+    /// Returns when the presented secret stops working.
     fn ends_at(&self) -> Timestamp {
         match self.secret {
             SecretAge::Previous { end } => end.min(self.key.expires_at),
@@ -84,7 +84,7 @@ impl Known {
         }
     }
 
-    /// Whether the key goes on without the presented secret.
+    /// Whether the presented secret was replaced while the key itself still works.
     fn is_superseded(&self, now: Timestamp) -> bool {
         match self.secret {
             SecretAge::Current => false,
@@ -94,19 +94,19 @@ impl Known {
     }
 }
 
-/// The keys of the installation, as far as requests are concerned.
+/// Authenticates requests with the API keys of the installation.
 #[derive(Clone, Debug)]
 pub struct ApiKeys {
     store: Store,
-    /// By the digest of the secret. Tenants are in it because the identity holds the tenant's name.
-    known: Arc<VersionedCache<[u8; 32], Option<Arc<Known>>, 2>>,
-    uses: Arc<Mutex<HashMap<KeyKey, Arc<Use>>>>,
+    /// By digest of the secret. The cache also depends on tenants, because the identity contains the tenant's name.
+    known: Arc<VersionedCache<[u8; 32], Option<Arc<CachedKey>>, 2>>,
+    uses: Arc<Mutex<HashMap<KeyKey, Arc<UsageCounter>>>>,
 }
 
-/// A key that may be used now.
+/// A key that is valid now.
 #[derive(Debug)]
 pub struct Admitted {
-    known: Arc<Known>,
+    known: Arc<CachedKey>,
 }
 
 impl ApiKeys {
@@ -115,24 +115,25 @@ impl ApiKeys {
         Self { store, known, uses: Arc::default() }
     }
 
-    fn uses(&self) -> MutexGuard<'_, HashMap<KeyKey, Arc<Use>>> {
+    fn uses(&self) -> MutexGuard<'_, HashMap<KeyKey, Arc<UsageCounter>>> {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn load(&self, digest: &[u8; 32]) -> Result<Option<Arc<Known>>, StoreError> {
+    fn load(&self, digest: &[u8; 32]) -> Result<Option<Arc<CachedKey>>, StoreError> {
         let found = self.store.read(|tx| repo::find_digest(tx, digest))?;
         Ok(found.map(|key| {
             let uses = self.uses().entry((key.tenant_id, key.id)).or_default().clone();
-            Arc::new(Known { secret: SecretAge::of(&key, digest), key, uses, principal: OnceLock::new() })
+            Arc::new(CachedKey { secret: SecretAge::of(&key, digest), key, uses, principal: OnceLock::new() })
         }))
     }
 
-    /// Checks a presented key.
+    /// Checks a presented key and counts its use.
     pub fn admit(&self, presented: &Secret, client: Option<IpAddr>, reading: &Reading) -> Result<Admitted, AuthError> {
         let digest = recognize(presented).map_err(AuthError::Invalid)?;
         let known = self.known.get(&self.store, digest, || self.load(&digest))?;
-        let known = known.as_ref().clone().ok_or(AuthError::Invalid("There is no such API key."))?;
-        let Known { key, uses, .. } = known.as_ref();
+        let known =
+            known.as_ref().clone().ok_or(AuthError::Invalid("This API key does not exist. Check the key, or create a new one."))?;
+        let CachedKey { key, uses, .. } = known.as_ref();
         let now = reading.of(key.tenant_id);
         if key.revoked_at.is_some() || known.is_superseded(now) {
             return Err(AuthError::KeyRevoked);
@@ -154,21 +155,21 @@ impl ApiKeys {
         Ok(Admitted { known })
     }
 
-    /// Uses since this was last asked.
-    pub(super) fn take_uses(&self) -> Vec<Used> {
+    /// Returns the uses since the last call, and resets the counters.
+    pub(super) fn take_uses(&self) -> Vec<UsageDelta> {
         let mut taken = Vec::new();
         for (key, uses) in self.uses().iter() {
             let count = uses.count.swap(0, Ordering::Relaxed);
             if count > 0 {
                 let last_ip = *uses.last_ip.lock().unwrap_or_else(PoisonError::into_inner);
                 let last_at = Timestamp::from_millis(uses.last_at.load(Ordering::Relaxed));
-                taken.push(Used { key: *key, count, last_at, last_ip });
+                taken.push(UsageDelta { key: *key, count, last_at, last_ip });
             }
         }
         taken
     }
 
-    /// Lets go of keys that no longer exist.
+    /// Drops the counters of keys that no longer exist.
     pub(super) fn forget(&self, keys: &[KeyKey]) {
         let mut uses = self.uses();
         for key in keys {

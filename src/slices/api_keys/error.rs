@@ -1,4 +1,4 @@
-//! What can go wrong with API keys.
+//! Errors of operations on API keys.
 
 use tenantd_base::{
     authority::Lacking,
@@ -9,21 +9,21 @@ use tenantd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApiKeyError {
-    #[error("there is no such API key")]
+    #[error("the API key does not exist")]
     NotFound,
-    #[error("a live key has this name already")]
+    #[error("another live key already has this name")]
     NameTaken,
-    #[error("the tenant has {most} live keys already")]
+    #[error("the tenant already has {most} live keys")]
     LimitReached { most: u64 },
     #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
     /// The caller does not cover the key, before or after the change.
     #[error("the caller lacks {0}")]
     Lacking(Lacking),
-    /// Rotation and changes need a key that is not revoked; rotation also one that has not expired.
+    /// The key is revoked, or expired if the operation requires a key that has not expired.
     #[error("the key is {0}")]
     Ended(&'static str),
-    /// Owners would lead back to where they started.
+    /// The change would create a cycle of owners.
     #[error("a key cannot own itself")]
     OwnsItself,
     #[error(transparent)]

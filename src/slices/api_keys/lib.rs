@@ -1,7 +1,7 @@
-//! Tenant API keys: created with scopes and an end, shown once, rotated with an overlap, revoked at once.
+//! API keys of tenants. A key has scopes and an expiry, is shown once, rotates with an overlap, and is revoked immediately.
 //!
-//! The plaintext exists in the answer to a creation or rotation and nowhere else: the store has its SHA-256 only. **Boundary:**
-//! `auth` asks [`ApiKeys::admit`] who presents a key.
+//! The plaintext exists only in the response to a creation or rotation; the store contains its SHA-256 only. **Boundary:** `auth`
+//! calls [`ApiKeys::admit`] to authenticate a presented key.
 
 mod admission;
 mod api;
@@ -34,7 +34,7 @@ use tenantd_store::{
 
 pub use admission::{Admitted, ApiKeys};
 pub use error::ApiKeyError;
-pub use model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Origin, Pause, PauseReason, Plaintext};
+pub use model::{ApiKey, KeyRules, NewApiKey, Origin, Pause, PauseReason, Plaintext, StoredSecret};
 pub use owners::{KeyOwners, person_behind};
 pub use repo::index_owners;
 
@@ -48,7 +48,7 @@ pub const EVENTS: &[&EventKind] = &[
     &service::EXPIRED,
 ];
 
-/// What a key may do now; `None` once it is gone, has ended or is disabled.
+/// Returns the current authority of a key. Returns `None` if the key was removed, expired, revoked or disabled.
 pub fn authority_of(
     tx: &impl Read,
     tenant: TenantId,
@@ -60,7 +60,7 @@ pub fn authority_of(
     Ok(repo::get(tx, tenant, id)?.filter(works).map(|key| key.authority(tenant_kind)))
 }
 
-/// Whether the tenant has a key with this id, also one that was revoked.
+/// Whether the tenant has a key with this id. Includes revoked keys.
 pub fn exists(tx: &impl Read, tenant: TenantId, id: ApiKeyId) -> Result<bool, StoreError> {
     Ok(repo::get(tx, tenant, id)?.is_some())
 }
@@ -89,12 +89,12 @@ impl ApiKeySlice {
         (keys, key)
     }
 
-    /// What only the admin socket serves.
+    /// The operations that only the admin socket serves.
     pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
         api::AdminKeysApi { service: self.service, store: self.store.clone(), tenants }
     }
 
-    /// Creates a key in the caller's transaction, for `act.tenant_id`, with whatever it asks for.
+    /// Creates a key for `act.tenant_id` in the caller's transaction, with any scopes it requests.
     pub fn create(
         &self,
         tx: &mut WriteTx,
@@ -102,21 +102,21 @@ impl ApiKeySlice {
         tenant_kind: TenantKind,
         new: &NewApiKey,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
-        self.service.create(tx, act, &service::Giver { authority: Authority::everything(act.tenant_id), tenant_kind }, new)
+        self.service.create(tx, act, &service::Caller { authority: Authority::everything(act.tenant_id), tenant_kind }, new)
     }
 
-    /// Creates the key that a visitor of an evaluation tenant has been handed, with everything that a tenant can give, for as long as the
-    /// operator allows.
+    /// Creates the key that was handed to a visitor of an evaluation tenant. It can have every scope of a tenant, and lives for the
+    /// maximum time that the operator allows.
     pub fn create_for_visitor(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         new: &NewApiKey,
-        secret: KeptSecret,
+        secret: StoredSecret,
     ) -> Result<ApiKey, ApiKeyError> {
-        let giver = service::Giver { authority: Authority::everything(act.tenant_id), tenant_kind: TenantKind::Evaluation };
+        let caller = service::Caller { authority: Authority::everything(act.tenant_id), tenant_kind: TenantKind::Evaluation };
         let new = NewApiKey { expires_days: Some(self.service.rules.max_days), ..new.clone() };
-        self.service.create_with(tx, act, &giver, &new, secret)
+        self.service.create_with(tx, act, &caller, &new, secret)
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {
@@ -125,10 +125,11 @@ impl ApiKeySlice {
         tasks.spawn(upkeep::KeyCalendar { store: self.store.clone(), alarm, service: self.service });
     }
 
-    /// Looks once at each key that an older release has stored, before any is used. How many lack an owner who covers them.
+    /// Checks each key that an older release stored, before any key is used. Returns the number of keys whose owner does not cover
+    /// them.
     pub async fn adopt(&self, tenants: &Tenants, holders: &Holders) -> Result<u64, StoreError> {
         const AT_ONCE: usize = 256;
-        let mut found = self.store.read(repo::not_checked)?;
+        let mut found = self.store.read(repo::list_unchecked)?;
         let mut legacy = 0;
         for keys in found.chunks_mut(AT_ONCE) {
             for key in keys.iter_mut().filter(|key| key.origin == Origin::Unchecked) {
@@ -136,14 +137,14 @@ impl ApiKeySlice {
                 key.origin = self.store.read(|tx| owners::origin_of(tx, key, (tenants, holders), now))?;
                 legacy += u64::from(key.origin != Origin::Checked);
             }
-            // The grace may be another since the last start.
+            // The grace period may have changed since the last start.
             let (rules, keys) = (self.service.rules, keys.to_vec());
             self.store.write(move |tx| keys.iter().try_for_each(|key| repo::put(tx, key, true, &rules))).await?;
         }
         Ok(legacy)
     }
 
-    /// What of a tenant's keys goes along to another installation. Digests are all that there is of a key, so it works there too.
+    /// The tables that move with a tenant to another installation. A moved key keeps working, because only its digest is stored.
     pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
         let fields = api::key_fields()?;
         Ok(repo::portable::portable(self.service.rules, move |record| fields.check(record)))

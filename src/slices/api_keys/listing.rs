@@ -1,4 +1,4 @@
-//! Lists of keys: in the order of an index where that is worth its upkeep, filters on the way, a position to continue from.
+//! Lists keys with filters, a sort order and a position to continue from. Uses an index for orders that are worth one.
 
 use tenantd_base::{access::Scope, clock::Timestamp, id::TenantId};
 use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
@@ -21,13 +21,13 @@ pub(super) struct KeyQuery {
     pub(super) tenant_id: TenantId,
     pub(super) now: Timestamp,
     pub(super) statuses: Vec<KeyStatus>,
-    /// Keys that hold this scope, by name or by a wildcard.
+    /// Keys that have this scope, by name or through a wildcard.
     pub(super) scope: Option<Scope>,
-    /// A part of the name or the description, in lower case.
+    /// Part of the name or the description, in lowercase.
     pub(super) text: Option<String>,
     pub(super) created_by: Option<String>,
     pub(super) expires_before: Option<Timestamp>,
-    /// Keys that have not been used since.
+    /// Keys that have not been used since then.
     pub(super) unused_since: Option<Timestamp>,
     pub(super) sort: SortField,
     pub(super) direction: Direction,
@@ -50,7 +50,7 @@ impl KeyQuery {
 
 pub(super) struct KeyPage {
     pub(super) keys: Vec<ApiKey>,
-    /// The position of the last key, when there are more behind it.
+    /// The position of the last key, if more keys follow.
     pub(super) last: Option<Vec<u8>>,
     pub(super) total: Option<u64>,
 }
@@ -89,8 +89,8 @@ pub(super) fn list(
     Ok(page)
 }
 
-/// Visits the tenant's keys in the order of the query, after a position. A position is an entry without the tenant, so that
-/// one from elsewhere cannot lead out of the tenant.
+/// Visits the tenant's keys in the order of the query, after a position. A position does not contain the tenant, so that a foreign
+/// position cannot reach keys of another tenant.
 fn walk(
     tx: &impl Read,
     query: &KeyQuery,
@@ -103,7 +103,7 @@ fn walk(
         range = range.after(&[&prefix, after].concat(), query.direction);
     }
     match query.sort {
-        // Ids are in the order of their creation.
+        // Ids sort by creation time.
         SortField::CreatedAt => KEYS.scan(tx, &range, query.direction, |id, key| visit(key, position(&prefix, &id.to_bytes()))),
         SortField::Name => BY_NAME.scan(tx, &range, query.direction, |id, entry| match KEYS.get(tx, &id)? {
             Some(key) => visit(key, position(&prefix, entry)),
@@ -114,8 +114,8 @@ fn walk(
     }
 }
 
-/// Sorts the tenant's keys here. A tenant has a hundred live keys, and those that ended within some months: an index for each order
-/// would cost every creation and every use more than a rare list is worth.
+/// Sorts the tenant's keys in memory. A tenant has about a hundred live keys, and those that ended in recent months. An index for
+/// each order would slow down every creation and every use for the sake of a rare list.
 fn walk_sorted(
     tx: &impl Read,
     query: &KeyQuery,

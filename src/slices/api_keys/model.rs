@@ -1,4 +1,4 @@
-//! An API key: its plaintext form, its states, its rules.
+//! An API key: its plaintext format, its states and its rules.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -26,8 +26,8 @@ const RANDOM_LENGTH: usize = 43;
 /// A CRC-32 in base 62.
 const CHECKSUM_LENGTH: usize = 6;
 
-/// The secret itself: prefix, 43 random characters, 6 characters of a checksum. Scanners know it by its form, and a
-/// typing error is told from a wrong key without a look-up.
+/// The secret: a prefix, 43 random characters, and a checksum of 6 characters. Secret scanners recognize the format, and the
+/// checksum detects a typing error without a lookup.
 #[derive(Clone, Debug)]
 pub struct Plaintext(Secret);
 
@@ -52,7 +52,7 @@ impl Plaintext {
         digest(self.0.expose().as_bytes())
     }
 
-    /// What is kept of it to recognise it by: the prefix with four characters, and the last four.
+    /// Returns the visible parts of the key: the prefix with the four characters after it, and the last four characters.
     pub fn hints(&self) -> (String, String) {
         let text = self.0.expose();
         let head = text.get(..LIVE_PREFIX.len() + 4).unwrap_or_default();
@@ -61,38 +61,38 @@ impl Plaintext {
     }
 }
 
-/// What is kept of a plaintext.
+/// The stored parts of a plaintext.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeptSecret {
+pub struct StoredSecret {
     pub digest: [u8; 32],
-    /// The prefix with four characters, and the last four.
+    /// The prefix and the four characters after it.
     pub prefix: String,
     pub last_four: String,
 }
 
 impl Plaintext {
-    /// The plaintext alone, for the answer that hands it out.
+    /// Returns the plaintext, for the response that shows it.
     pub fn into_secret(self) -> Secret {
         self.0
     }
 
-    pub fn kept(&self) -> KeptSecret {
+    pub fn to_stored(&self) -> StoredSecret {
         let (prefix, last_four) = self.hints();
-        KeptSecret { digest: self.digest(), prefix, last_four }
+        StoredSecret { digest: self.digest(), prefix, last_four }
     }
 }
 
-/// The digest of a presented key, or why it cannot be one.
+/// Returns the digest of a presented key, or why it is not a valid key.
 pub fn recognize(presented: &Secret) -> Result<[u8; 32], &'static str> {
     let text = presented.expose();
     let random = text.strip_prefix(LIVE_PREFIX).or_else(|| text.strip_prefix(EVALUATION_PREFIX));
-    let Some(random) = random else { return Err("This is no API key of this service: they start with tck_live_ or tck_eval_.") };
+    let Some(random) = random else { return Err("This is not an API key of tenantd. API keys start with tck_live_ or tck_eval_.") };
     if random.len() != RANDOM_LENGTH + CHECKSUM_LENGTH || !random.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
-        return Err("The API key is incomplete or has a character too many.");
+        return Err("The API key is incomplete or too long. Copy the whole key.");
     }
     let (body, found) = text.split_at(text.len() - CHECKSUM_LENGTH);
     if checksum(body) != found {
-        return Err("The API key has a typing error: its checksum does not match.");
+        return Err("The API key contains a typing error: its checksum does not match. Copy the key again.");
     }
     Ok(digest(text.as_bytes()))
 }
@@ -107,7 +107,7 @@ fn checksum(body: &str) -> String {
     digits.iter().map(|digit| char::from(*digit)).collect()
 }
 
-/// What the operator allows.
+/// The limits that the operator configures.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRules {
     pub max_live: u64,
@@ -115,7 +115,7 @@ pub struct KeyRules {
     pub default_days: u32,
     pub expiring: Duration,
     pub retention: Duration,
-    /// How long a key of an older release works without an owner who covers it.
+    /// How long a key from an older release works without an owner who covers it.
     pub grace: Duration,
 }
 
@@ -132,44 +132,44 @@ impl KeyRules {
         }
     }
 
-    /// When a key that lives for `days` from now ends.
+    /// Returns when a key with a lifetime of `days` expires. The default lifetime applies if `days` is `None`.
     pub fn end(&self, now: Timestamp, days: Option<u32>) -> Result<Timestamp, Fault> {
         let days = days.unwrap_or(self.default_days);
         if (1..=self.max_days).contains(&days) {
             Ok(now.plus_days(days))
         } else {
-            Err(Fault::new("/expires_days", "out_of_range", format!("must be 1 to {}", self.max_days)))
+            Err(Fault::new("/expires_days", "out_of_range", format!("must be between 1 and {}", self.max_days)))
         }
     }
 }
 
 vocabulary! {
-    /// A key that is expiring ends soon.
+    /// The status of a key. An expiring key still works, but expires soon.
     KeyStatus:
     Active "active", Expiring "expiring", Expired "expired", Disabled "disabled", Revoked "revoked",
 }
 
 vocabulary! {
-    /// What has become of the owner of a key that was stopped because of it.
+    /// Why a key is paused.
     #[serde(rename_all = "snake_case")]
     PauseReason as variants:
     Removed "owner_removed", Disabled "owner_disabled",
     /// The owner no longer has every right of the key.
     Demoted "owner_demoted",
-    /// The owner is a key, which was revoked.
+    /// The owner is a key that was revoked.
     Revoked "owner_revoked",
-    /// An older release left the key without an owner who covers it, and the grace is over.
+    /// The owner of a key from an older release does not cover it, and the grace period is over.
     Legacy "legacy",
 }
 
-/// Whether it is known that the owner of a key covered it when they became its owner.
+/// Whether the owner of a key is known to have covered it when they became its owner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     #[default]
     Checked,
-    /// An older release stored the key, and this one has not looked at it yet.
+    /// An older release stored the key, and this release has not checked it yet.
     Unchecked,
-    /// An older release stored the key, and its owner did not cover it then or was gone.
+    /// An older release stored the key, and its owner did not cover it or no longer existed.
     Legacy { since: Timestamp },
 }
 
@@ -190,9 +190,9 @@ pub struct ApiKey {
     pub prefix: String,
     pub last_four: String,
     pub digest: [u8; 32],
-    /// The digest of the secret before the last rotation, which works until this time.
+    /// The digest of the secret before the last rotation, and when that secret stops working.
     pub previous: Option<([u8; 32], Timestamp)>,
-    /// As they were given, wildcards unexpanded.
+    /// As given, with wildcards not expanded.
     pub scopes: Vec<String>,
     /// Empty: any address.
     pub allowed_ips: Vec<IpNet>,
@@ -206,37 +206,37 @@ pub struct ApiKey {
     pub use_count: u64,
     pub rotated_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
-    /// Set when the end was noticed and told of; from then on the key is no longer live.
+    /// Set when the expiry was processed and announced. From then on the key is no longer live.
     pub expired_at: Option<Timestamp>,
-    /// Whether the coming end was told of.
+    /// Whether the upcoming expiry was announced.
     pub expiry_announced: bool,
-    /// When the key next changes by time alone.
+    /// When the key next changes without a request.
     pub due_at: Timestamp,
     pub version: u64,
     /// Empty: all of the tenant.
     pub organization_ids: Vec<OrganizationId>,
-    /// The last one to take it over; see [`ApiKey::owner`].
+    /// The last actor that took over the key; see [`ApiKey::owner`].
     #[serde(default, rename = "owner")]
     pub taken_over_by: Option<Actor>,
     /// Set while the key is disabled because of its owner.
     #[serde(default)]
     pub paused: Option<Pause>,
-    /// What the wildcards stand for: scopes of a later release do not join them.
+    /// Determines which scopes the wildcards include. They do not include scopes that a later release adds.
     #[serde(default)]
     pub generation: Generation,
     #[serde(default)]
     pub origin: Origin,
-    /// Digests of secrets that no longer work, the newest last: who presents one learns that it was revoked.
+    /// Digests of secrets that no longer work, the newest last. A caller that presents one gets the error that it was revoked.
     #[serde(default)]
     pub retired: Vec<[u8; 32]>,
 }
 
-/// The newest retired secrets that a key knows.
+/// How many retired secrets a key keeps; the oldest are dropped first.
 pub const MAX_RETIRED: usize = 100;
 
 impl ApiKey {
-    /// The person or key that answers for the key: its creator, or the last one to take it over. The owner of a live key is a person, a
-    /// live key, or the system.
+    /// Returns the actor responsible for the key: its creator, or the last one to take it over. The owner of a live key is a
+    /// person, a live key, or the system.
     pub fn owner(&self) -> &Actor {
         self.taken_over_by.as_ref().unwrap_or(&self.created_by)
     }
@@ -259,7 +259,7 @@ impl ApiKey {
         }
     }
 
-    /// Gives the key another secret. The one before it works until `overlap_end`, if there is one.
+    /// Replaces the secret. The old secret works until `overlap_end`, or stops immediately if that is `None`.
     pub fn replace_secret(&mut self, digest: [u8; 32], overlap_end: Option<Timestamp>) {
         self.retire_previous();
         let replaced = std::mem::replace(&mut self.digest, digest);
@@ -282,7 +282,7 @@ impl ApiKey {
         self.retired.drain(..surplus);
     }
 
-    /// Counts against the tenant's limit and holds its name.
+    /// Whether the key counts against the tenant's limit and reserves its name.
     pub fn is_live(&self) -> bool {
         self.revoked_at.is_none() && self.expired_at.is_none()
     }
@@ -295,7 +295,7 @@ impl ApiKey {
         Reach::new(self.organization_ids.clone())
     }
 
-    /// What the key may do while it is enabled, in a tenant of this kind.
+    /// Returns the authority of the key while it is enabled, in a tenant of this kind.
     pub fn authority(&self, tenant_kind: TenantKind) -> Authority {
         let networks = || Within::Only(self.allowed_ips.iter().copied().collect());
         Authority::new(self.tenant_id, granted(&self.scopes, self.generation, tenant_kind))
@@ -308,7 +308,7 @@ impl ApiKey {
         self.allowed_ips.is_empty() || client.is_some_and(|client| self.allowed_ips.iter().any(|network| network.contains(&client)))
     }
 
-    /// When the key is paused unless somebody who covers it takes it over.
+    /// Returns when the key will be paused unless someone who covers it takes it over.
     pub fn legacy_until(&self, rules: &KeyRules) -> Option<Timestamp> {
         match self.origin {
             Origin::Legacy { since } if self.is_live() && self.paused.is_none() => Some(since + rules.grace),
@@ -316,7 +316,8 @@ impl ApiKey {
         }
     }
 
-    /// When the key next changes by time alone: its grace is over, its end comes near, it ends, or it is forgotten.
+    /// Returns when the key next changes without a request: its grace period ends, its expiry is announced, it expires, or it is
+    /// removed.
     pub fn next_due(&self, rules: &KeyRules) -> Timestamp {
         let due = match self.revoked_at.or(self.expired_at) {
             Some(ended) => ended + rules.retention,
@@ -327,7 +328,7 @@ impl ApiKey {
     }
 }
 
-/// A key that is to be created.
+/// A key to create.
 #[derive(Clone, Debug)]
 pub struct NewApiKey {
     pub name: String,
@@ -335,27 +336,27 @@ pub struct NewApiKey {
     pub scopes: Vec<String>,
     /// Empty: all of the tenant.
     pub organization_ids: Vec<OrganizationId>,
-    /// Addresses and networks, as they were written.
+    /// Addresses and networks, as given.
     pub allowed_ips: Vec<String>,
     pub expires_days: Option<u32>,
 }
 
-/// What scopes mean in a tenant: those of the platform work in the platform tenant only.
+/// Removes the platform scopes, unless the tenant is the platform tenant.
 pub fn within_tenant(grants: Grants, tenant_kind: TenantKind) -> Grants {
     if tenant_kind == TenantKind::Platform { grants } else { grants.without(Grants::from_patterns(["platform:*"])) }
 }
 
-/// What scopes ask for. A wildcard over all areas means all that there are in the tenant. A platform scope by name stays, so that nobody
-/// outside of the platform tenant covers it.
+/// Expands the scopes of a key. A wildcard over all areas includes only scopes that exist in the tenant. A platform scope that is
+/// named explicitly stays, so that no caller outside of the platform tenant covers it.
 fn granted(scopes: &[String], generation: Generation, tenant_kind: TenantKind) -> Grants {
-    let wanted = |pattern: &String| {
+    let expanded = |pattern: &String| {
         let grants = Grants::from_patterns_of(generation, [pattern.as_str()]);
         if pattern.starts_with('*') { within_tenant(grants, tenant_kind) } else { grants }
     };
-    scopes.iter().map(wanted).fold(Grants::NONE, Grants::union)
+    scopes.iter().map(expanded).fold(Grants::NONE, Grants::union)
 }
 
-/// All scopes of a key must exist.
+/// Returns a fault for each scope that does not exist.
 pub fn scope_faults(scopes: &[String]) -> Vec<Fault> {
     let fault = |scope: &String| {
         let known = access::known_patterns();
@@ -366,29 +367,30 @@ pub fn scope_faults(scopes: &[String]) -> Vec<Fault> {
     scopes.iter().filter(|scope| access::expand(scope).is_none()).map(fault).collect()
 }
 
-/// A key for some organizations cannot have what is over the whole tenant. A wildcard over all areas means all that there are for it.
+/// Returns a fault if a key restricted to organizations names scopes over the whole tenant. A wildcard over all areas includes only
+/// the scopes that such a key can have.
 pub fn reach_fault(scopes: &[String], organization_ids: &[OrganizationId]) -> Option<Fault> {
     let named = scopes.iter().filter(|pattern| !pattern.starts_with('*')).filter_map(|pattern| access::expand(pattern));
-    let wanted = named.fold(Grants::NONE, Grants::union);
-    let beyond: Vec<&str> = wanted.without(Grants::BY_ORGANIZATION).iter().map(access::Scope::name).collect();
+    let requested = named.fold(Grants::NONE, Grants::union);
+    let beyond: Vec<&str> = requested.without(Grants::BY_ORGANIZATION).iter().map(access::Scope::name).collect();
     if organization_ids.is_empty() || beyond.is_empty() {
         return None;
     }
-    let message = format!("a key with organization_ids cannot have what is over the whole tenant: {}", beyond.join(", "));
+    let message = format!("a key with organization_ids cannot have scopes over the whole tenant; remove {}", beyond.join(", "));
     Some(Fault::new("/scopes", "over_tenant", message))
 }
 
-/// An address stands for the network of itself.
+/// Parses a network. A single address is a network of one address.
 fn parse_network(text: &str) -> Option<IpNet> {
     let address = || text.parse::<IpAddr>().map(IpNet::from).ok();
     Some(text.parse::<IpNet>().ok().or_else(address)?.trunc())
 }
 
-/// The networks that a key is to work from.
+/// Parses the networks of a key, and collects a fault for each invalid one.
 pub fn read_networks(texts: &[String], faults: &mut Vec<Fault>) -> Vec<IpNet> {
     let mut networks = Vec::new();
     for text in texts {
-        let message = || format!("{text} is no IP address or network such as 203.0.113.0/24");
+        let message = || format!("{text} is not an IP address or network such as 203.0.113.0/24");
         match parse_network(text) {
             Some(network) => networks.push(network),
             None => faults.push(Fault::new("/allowed_ips", "wrong_form", message())),
@@ -404,9 +406,9 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Also where letters of several bytes stand across the places at which a key is cut into its parts.
+        /// Includes multi-byte letters across the positions where a key is split.
         #[test]
-        fn any_text_is_a_key_or_told_why_not(text in "\\PC{0,80}|tck_(live|eval)_\\PC{0,60}|tck_(live|eval)_[0-9A-Za-z]{49}") {
+        fn any_text_is_a_key_or_is_refused_with_a_reason(text in "\\PC{0,80}|tck_(live|eval)_\\PC{0,60}|tck_(live|eval)_[0-9A-Za-z]{49}") {
             if let Err(reason) = recognize(&Secret::new(text.clone())) {
                 prop_assert!(!reason.is_empty() && !reason.contains(&text) || text.len() < 4);
             }
@@ -414,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plaintext_has_its_form_and_a_typing_error_is_told() {
+    fn a_plaintext_has_its_format_and_typing_errors_are_detected() {
         let mut entropy = Entropy::from_seed(1);
         let plaintext = Plaintext::generate(TenantKind::Standard, &mut entropy);
         let text = plaintext.expose().to_owned();
@@ -428,13 +430,13 @@ mod tests {
             assert!(recognize(&Secret::new(swapped)).unwrap_err().contains("typing error"));
         }
         assert!(recognize(&Secret::new(&text[..text.len() - 1])).unwrap_err().contains("incomplete"));
-        assert!(recognize(&Secret::new("Bearer x")).unwrap_err().contains("no API key"));
+        assert!(recognize(&Secret::new("Bearer x")).unwrap_err().contains("not an API key"));
         let (prefix, last_four) = plaintext.hints();
         assert_eq!((prefix.len(), last_four.len()), (13, 4));
     }
 
     #[test]
-    fn a_wildcard_means_what_there_is_in_the_tenant() {
+    fn a_wildcard_includes_only_scopes_of_the_tenant() {
         let scopes = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
         let admin = access::Role::Admin.grants();
         assert_eq!(granted(&scopes(&["*"]), Generation::CURRENT, TenantKind::Standard), admin);
@@ -447,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_read_in_both_forms() {
+    fn networks_and_addresses_are_parsed() {
         assert_eq!(parse_network("192.0.2.7").unwrap().to_string(), "192.0.2.7/32");
         assert_eq!(parse_network("192.0.2.7/24").unwrap().to_string(), "192.0.2.0/24");
         assert!(parse_network("192.0.2.0/33").is_none() && parse_network("here").is_none());

@@ -1,6 +1,6 @@
-//! Who answers for a key. A key without its owner does not go on by itself: it is paused until somebody who covers it takes it over.
+//! Owners of API keys. A key whose owner is removed or loses rights is paused until someone who covers it takes it over.
 //!
-//! **Invariant:** the owner of a live key is a person, another live key, or the system; owners never lead back to where they started.
+//! **Invariant:** the owner of a live key is a person, another live key, or the system. Ownership has no cycles.
 
 use std::collections::BTreeSet;
 
@@ -22,10 +22,11 @@ use super::{
     error::ApiKeyError,
     model::{ApiKey, Origin, Pause, PauseReason},
     repo,
-    service::{Giver, PAUSED, Service, UPDATED, changes, find},
+    service::{Caller, PAUSED, Service, UPDATED, changes, find},
 };
 
-/// The person who answers for what an actor does: the user, or the person at the end of a key's chain of owners. `None` without one.
+/// Returns the person responsible for an actor: the user, or the person at the end of a key's chain of owners. `None` if there is
+/// none.
 pub fn person_behind(tx: &impl Read, tenant: TenantId, actor: &Actor) -> Result<Option<UserId>, StoreError> {
     let (mut actor, mut seen) = (actor.clone(), BTreeSet::new());
     loop {
@@ -44,8 +45,8 @@ pub fn person_behind(tx: &impl Read, tenant: TenantId, actor: &Actor) -> Result<
     }
 }
 
-/// Makes the actor the owner of the key, and ends its pause.
-pub(super) fn take(tx: &impl Read, act: &Act, key: &mut ApiKey) -> Result<(), ApiKeyError> {
+/// Makes the actor of `act` the owner of the key, and ends its pause.
+pub(super) fn assign_owner(tx: &impl Read, act: &Act, key: &mut ApiKey) -> Result<(), ApiKeyError> {
     let (mut above, mut seen) = (act.actor.clone(), BTreeSet::new());
     while above.kind == ActorKind::ApiKey && seen.insert(above.id.clone()) {
         if above.id == key.id.to_string() {
@@ -61,7 +62,8 @@ pub(super) fn take(tx: &impl Read, act: &Act, key: &mut ApiKey) -> Result<(), Ap
     Ok(())
 }
 
-/// Whether the owner of a key of an older release covers it. How long the owner lives does not count: a key is handed on when its owner ends.
+/// Checks whether the owner of a key from an older release covers it. The lifetime of the owner does not count, because a key
+/// passes on when its owner ends.
 pub(super) fn origin_of(tx: &ReadTx, key: &ApiKey, around: (&Tenants, &Holders), now: Timestamp) -> Result<Origin, StoreError> {
     let (tenants, holders) = around;
     let rights = holders.authority(tx, key.tenant_id, key.owner(), now)?;
@@ -71,14 +73,14 @@ pub(super) fn origin_of(tx: &ReadTx, key: &ApiKey, around: (&Tenants, &Holders),
     Ok(if is_covered { Origin::Checked } else { Origin::Legacy { since: now } })
 }
 
-/// What `auth` does with the keys of the people whom it manages.
+/// Lets `auth` pause the keys of the users it manages.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyOwners {
     pub(super) service: Service,
 }
 
 impl KeyOwners {
-    /// Pauses the keys that a person answers for, also through other keys, unless `kept` covers them.
+    /// Pauses the keys that a user owns, directly or through other keys, unless `kept` covers them.
     pub fn pause_keys_of(
         &self,
         tx: &mut WriteTx,
@@ -93,12 +95,12 @@ impl KeyOwners {
 }
 
 impl Service {
-    /// Makes the caller the owner of a key that they cover. A paused key works again.
+    /// Makes the caller the owner of a key that they cover. A paused key becomes enabled.
     pub(super) fn take_over(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        giver: &Giver,
+        caller: &Caller,
         id: ApiKeyId,
         expected: &ExpectedVersion,
     ) -> Result<ApiKey, ApiKeyError> {
@@ -107,17 +109,17 @@ impl Service {
         if !before.is_live() {
             return Err(ApiKeyError::Ended(if before.revoked_at.is_some() { "revoked" } else { "expired" }));
         }
-        giver.check(Some(&before), &before, true)?;
+        caller.check(Some(&before), &before, true)?;
         let mut key = before.clone();
         key.enabled |= key.paused.is_some();
-        take(tx, act, &mut key)?;
+        assign_owner(tx, act, &mut key)?;
         if key == before {
             return Ok(before);
         }
         self.change(tx, act, &before, key)
     }
 
-    /// Pauses the live keys of an owner, and those that these own in turn, but for those that are to be kept.
+    /// Pauses the live keys of an owner, and the keys that these own in turn, except those that `keeps` accepts.
     pub(super) fn pause_owned(
         &self,
         tx: &mut WriteTx,
@@ -151,8 +153,8 @@ impl Service {
         self.announce(tx, act, &PAUSED, &key, None)
     }
 
-    /// Hands the keys of one that has ended on to its own owner, so that they stay somebody's.
-    pub(super) fn bequeath(&self, tx: &mut WriteTx, act: &mut Act, ended: &ApiKey) -> Result<(), ApiKeyError> {
+    /// Passes the keys of an ended key to the owner of that key, so that every key keeps an owner.
+    pub(super) fn transfer_owned_keys(&self, tx: &mut WriteTx, act: &mut Act, ended: &ApiKey) -> Result<(), ApiKeyError> {
         for before in repo::owned_by(tx, act.tenant_id, &ended.id.to_string())? {
             let mut key = before.clone();
             key.set_owner(ended.owner().clone());

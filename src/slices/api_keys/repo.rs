@@ -1,4 +1,4 @@
-//! API keys as they are stored, and the ways to find them: by secret, by name, by what is due next.
+//! Stored API keys, with indexes by secret, name, owner and due time.
 
 pub(super) mod portable;
 
@@ -26,8 +26,8 @@ pub(super) type KeyKey = (TenantId, ApiKeyId);
 impl Record for ApiKey {
     const VERSION: u8 = 5;
 
-    /// Version 1 ended before the organizations: there were none. Version 2 ended before the owner, who was the creator. Version 3 did not
-    /// tell whether the owner covered the key. Version 4 ended before the retired secrets.
+    /// Version 1 lacks the organizations. Version 2 lacks the owner, who was always the creator. Version 3 does not say whether the
+    /// owner covered the key. Version 4 lacks the retired secrets.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         let owner = encode_fields(&(None::<Actor>, None::<Pause>, Generation::default()))?;
         let retired = encode_fields(&Vec::<[u8; 32]>::new())?;
@@ -47,7 +47,7 @@ impl Record for ApiKey {
     }
 }
 
-/// Names are compared without case.
+/// Lowercases a name. Names are unique regardless of case.
 fn folded(name: &str) -> String {
     name.to_lowercase()
 }
@@ -74,7 +74,7 @@ static BY_OWNER: Index<KeyKey, ApiKey> = Index {
 pub(super) static KEYS: Table<KeyKey, ApiKey> =
     Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE, &BY_OWNER]).counting(Counts::Records);
 
-/// Brings the owners of keys into their index that were stored before there was one.
+/// Fills the index by owner with keys that were stored before the index existed.
 pub fn index_owners(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     KEYS.fill(tx, &BY_OWNER)?;
     Ok(Progress::Done)
@@ -102,7 +102,7 @@ pub(super) fn find_digest(tx: &impl Read, digest: &[u8; 32]) -> Result<Option<Ap
     }
 }
 
-/// The live keys that a person or a key owns.
+/// Returns the live keys that a person or a key owns.
 pub(super) fn owned_by(tx: &impl Read, tenant: TenantId, owner: &str) -> Result<Vec<ApiKey>, StoreError> {
     let mut keys = Vec::new();
     for (tenant, id) in BY_OWNER.list(tx, &KeyRange::prefix(&(tenant, owner.to_owned()).to_bytes()), usize::MAX)? {
@@ -111,8 +111,8 @@ pub(super) fn owned_by(tx: &impl Read, tenant: TenantId, owner: &str) -> Result<
     Ok(keys)
 }
 
-/// The live keys of all tenants whose owner is not known to cover them.
-pub(super) fn not_checked(tx: &impl Read) -> Result<Vec<ApiKey>, StoreError> {
+/// Returns the live keys of all tenants whose owner is not known to cover them.
+pub(super) fn list_unchecked(tx: &impl Read) -> Result<Vec<ApiKey>, StoreError> {
     let mut keys = Vec::new();
     KEYS.scan(tx, &KeyRange::ALL, Direction::Forward, |_, key| {
         if key.is_live() && key.origin != Origin::Checked {
@@ -134,7 +134,7 @@ pub(super) fn name_taken(tx: &impl Read, tenant: TenantId, name: &str, except: O
     Ok(taken)
 }
 
-/// Stores the key and keeps the count of live ones. `was_live` is how it was before.
+/// Stores the key and updates the count of live keys. `was_live` says whether the key was live before.
 pub(super) fn put(tx: &mut WriteTx, key: &ApiKey, was_live: bool, rules: &KeyRules) -> Result<(), StoreError> {
     KEYS.put(tx, &(key.tenant_id, key.id), &ApiKey { due_at: key.next_due(rules), ..key.clone() })?;
     let change = i64::from(key.is_live()) - i64::from(was_live);
@@ -145,8 +145,8 @@ pub(super) fn put(tx: &mut WriteTx, key: &ApiKey, was_live: bool, rules: &KeyRul
     Ok(())
 }
 
-/// Adds uses to a key's record. Not a change of the key: its version stays. Whether the key is there.
-pub(super) fn note_use(
+/// Adds uses to a key's record. Does not change the version. Returns whether the key exists.
+pub(super) fn record_use(
     tx: &mut WriteTx,
     key: KeyKey,
     count: u64,
@@ -169,7 +169,7 @@ pub(super) fn live_count(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreE
     Ok(COUNTS.get(tx, &tenant)?.map_or(0, |count| count.live))
 }
 
-/// Keys of any tenant whose time has come, the longest overdue first, and when the next does.
+/// Returns the due keys of all tenants, the longest overdue first, and when the next key is due.
 pub(super) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<ApiKey>, StoreError> {
     let Due { found, next } = BY_DUE.due(tx, reading, limit, |_| true)?;
     let mut keys = Vec::with_capacity(found.len());
@@ -188,7 +188,7 @@ mod tests {
     use crate::PauseReason;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn the_stored_forms_match_the_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let key = ApiKey {
             id: ApiKeyId::from_bytes([1; 16]),
@@ -226,10 +226,10 @@ mod tests {
         let all = ApiKey { organization_ids: Vec::new(), ..key };
         assert!(
             all.grants().allows(Scope::WebhooksWrite) && !all.grants().allows(Scope::SecretsWrite),
-            "a key of an earlier release"
+            "a key from an earlier release"
         );
         let later = ApiKey { generation: Generation::CURRENT, ..all };
-        assert!(later.grants().allows(Scope::SecretsWrite), "a key of this release");
+        assert!(later.grants().allows(Scope::SecretsWrite), "a key from this release");
         assert_golden("api_key_count", &KeyCount { live: 12 });
     }
 }

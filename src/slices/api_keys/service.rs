@@ -1,7 +1,7 @@
-//! What is done with API keys. Every method is one use case in the caller's transaction: check, write, append the event.
+//! Use cases of API keys. Each method runs in the caller's transaction: it checks, writes, and appends the event.
 //!
-//! **Invariant:** anyone who creates, changes or rotates a key covers it, before and after, in scopes, organizations, networks and lifetime.
-//! Reducing or ending a key is free.
+//! **Invariant:** a caller that creates, changes or rotates a key covers it before and after the change, in scopes, organizations,
+//! networks and lifetime. Reducing or revoking a key does not require that.
 
 use ipnet::IpNet;
 use serde_json::json;
@@ -23,7 +23,7 @@ use tenantd_store::{
 
 use super::{
     error::ApiKeyError,
-    model::{ApiKey, KeptSecret, KeyRules, NewApiKey, Origin, PauseReason, Plaintext, reach_fault, read_networks, scope_faults},
+    model::{ApiKey, KeyRules, NewApiKey, Origin, PauseReason, Plaintext, StoredSecret, reach_fault, read_networks, scope_faults},
     owners, repo,
 };
 
@@ -37,48 +37,49 @@ pub(super) static CREATED: EventKind = EventKind {
 };
 pub(super) static UPDATED: EventKind =
     EventKind { name: "api_key.updated", summary: "An API key was changed.", has_changes: true, ..CREATED };
-pub(super) static ROTATED: EventKind = EventKind { name: "api_key.rotated", summary: "An API key got a new secret.", ..CREATED };
+pub(super) static ROTATED: EventKind = EventKind { name: "api_key.rotated", summary: "An API key was rotated.", ..CREATED };
 pub(super) static REVOKED: EventKind = EventKind { name: "api_key.revoked", summary: "An API key was revoked.", ..CREATED };
 pub(super) static PAUSED: EventKind = EventKind {
     name: "api_key.paused",
-    summary: "An API key was disabled because its owner was removed, disabled, demoted or revoked, or because it had none.",
+    summary: "An API key was paused because its owner was removed, disabled, demoted or revoked, or did not cover it.",
     ..CREATED
 };
-pub(super) static EXPIRING: EventKind = EventKind { name: "api_key.expiring", summary: "An API key ends soon.", ..CREATED };
-pub(super) static EXPIRED: EventKind = EventKind { name: "api_key.expired", summary: "An API key has ended.", ..CREATED };
+pub(super) static EXPIRING: EventKind = EventKind { name: "api_key.expiring", summary: "An API key expires soon.", ..CREATED };
+pub(super) static EXPIRED: EventKind = EventKind { name: "api_key.expired", summary: "An API key expired.", ..CREATED };
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Service {
     pub(super) rules: KeyRules,
 }
 
-/// Who creates or changes a key.
+/// The caller that creates or changes a key.
 #[derive(Clone, Debug)]
-pub(super) struct Giver {
+pub(super) struct Caller {
     pub(super) authority: Authority,
     pub(super) tenant_kind: TenantKind,
 }
 
-impl Giver {
+impl Caller {
     pub(super) fn of(principal: &Principal) -> Self {
         Self { authority: principal.authority(), tenant_kind: principal.tenant_kind }
     }
 
-    /// Whether they may make `after` of `before`. `acts_through`: they get the secret, or turn on a key that was off.
+    /// Checks that the caller may change `before` to `after`. `acts_through`: the caller gets the secret, or enables a disabled
+    /// key.
     pub(super) fn check(&self, before: Option<&ApiKey>, after: &ApiKey, acts_through: bool) -> Result<(), ApiKeyError> {
         let before = before.map(|key| key.authority(self.tenant_kind));
         Ok(self.authority.may_change(before.as_ref(), Some(&after.authority(self.tenant_kind)), acts_through)?)
     }
 }
 
-/// What changes in a key.
+/// The requested changes to a key.
 #[derive(Clone, Debug)]
 pub(super) struct KeyChange {
     pub(super) name: Option<String>,
     pub(super) description: Change<String>,
     pub(super) scopes: Option<Vec<String>>,
     pub(super) organization_ids: Change<Vec<OrganizationId>>,
-    /// As they were written.
+    /// As given.
     pub(super) allowed_ips: Change<Vec<String>>,
     pub(super) enabled: Option<bool>,
     pub(super) expires_days: Option<u32>,
@@ -89,28 +90,29 @@ impl Service {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        giver: &Giver,
+        caller: &Caller,
         new: &NewApiKey,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
-        let plaintext = Plaintext::generate(giver.tenant_kind, &mut act.entropy);
-        let key = self.create_with(tx, act, giver, new, plaintext.kept())?;
+        let plaintext = Plaintext::generate(caller.tenant_kind, &mut act.entropy);
+        let key = self.create_with(tx, act, caller, new, plaintext.to_stored())?;
         Ok((key, plaintext))
     }
 
-    /// Creates a key whose plaintext somebody has already.
+    /// Creates a key whose plaintext already exists.
     pub(super) fn create_with(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        giver: &Giver,
+        caller: &Caller,
         new: &NewApiKey,
-        secret: KeptSecret,
+        secret: StoredSecret,
     ) -> Result<ApiKey, ApiKeyError> {
         let (allowed_ips, end) = self.check_new(tx, act, new)?;
-        // Who asks for no end gets one that their own credential allows; who asks for a later one is refused.
-        let latest = giver.authority.until().filter(|_| new.expires_days.is_none());
+        // Without a requested expiry, the key expires no later than the caller's credential. A later requested expiry is refused
+        // below.
+        let latest = caller.authority.until().filter(|_| new.expires_days.is_none());
         let expires_at = latest.map_or(end, |latest| end.min(latest));
-        let KeptSecret { digest, prefix, last_four } = secret;
+        let StoredSecret { digest, prefix, last_four } = secret;
         let key = ApiKey {
             id: ApiKeyId::new(act.now, &mut act.entropy),
             tenant_id: act.tenant_id,
@@ -143,14 +145,14 @@ impl Service {
             due_at: expires_at,
             version: 1,
         };
-        giver.check(None, &key, true)?;
+        caller.check(None, &key, true)?;
         self.check_room(tx, act, &new.name, None)?;
         self.put(tx, &key, false)?;
         self.announce(tx, act, &CREATED, &key, None)?;
         Ok(key)
     }
 
-    /// The networks of a new key and when it ends, or all that is wrong with it.
+    /// Returns the networks and the expiry of a new key, or all of its faults.
     fn check_new(&self, tx: &impl Read, act: &Act, new: &NewApiKey) -> Result<(Vec<IpNet>, Timestamp), ApiKeyError> {
         let mut faults = scope_faults(&new.scopes);
         check_organizations(tx, act, &new.scopes, &new.organization_ids, &mut faults)?;
@@ -163,7 +165,7 @@ impl Service {
         Err(ApiKeyError::Invalid(faults))
     }
 
-    /// A live key needs a name of its own and a place within the limit.
+    /// Checks that the key has a unique name and fits within the limit of live keys.
     fn check_room(&self, tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
         if repo::live_count(tx, act.tenant_id)? >= self.rules.max_live {
             return Err(ApiKeyError::LimitReached { most: self.rules.max_live });
@@ -175,7 +177,7 @@ impl Service {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        giver: &Giver,
+        caller: &Caller,
         id: ApiKeyId,
         expected: &ExpectedVersion,
         change: &KeyChange,
@@ -202,7 +204,7 @@ impl Service {
         let allowed_ips = change.allowed_ips.clone().map(|texts| read_networks(&texts, &mut faults));
         key.allowed_ips = allowed_ips.apply(Some(key.allowed_ips)).unwrap_or_default();
         match change.expires_days.map(|days| self.rules.end(act.now, Some(days))) {
-            // It will come near again, and a key that had ended lives again.
+            // The expiry will be announced again, and an expired key becomes live again.
             Some(Ok(end)) => (key.expires_at, key.expiry_announced, key.expired_at) = (end, false, None),
             Some(Err(fault)) => faults.push(fault),
             None => {}
@@ -212,12 +214,12 @@ impl Service {
         }
         key.enabled = change.enabled.unwrap_or(key.enabled);
         if key.enabled && key.paused.is_some() {
-            owners::take(tx, act, &mut key)?;
+            owners::assign_owner(tx, act, &mut key)?;
         }
         if key == before {
             return Ok(before);
         }
-        giver.check(Some(&before), &key, key.enabled && !before.enabled)?;
+        caller.check(Some(&before), &key, key.enabled && !before.enabled)?;
         if key.is_live() && !before.is_live() {
             self.check_room(tx, act, &key.name, Some(id))?;
         } else if key.is_live() {
@@ -230,12 +232,13 @@ impl Service {
         Ok(key)
     }
 
-    /// Gives the key a new secret, which its caller could use: they must cover it. The old one works until `overlap` is over.
+    /// Replaces the secret. The caller could use the new secret, so they must cover the key. The old secret works until `overlap`
+    /// is over.
     pub(super) fn rotate(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        giver: &Giver,
+        caller: &Caller,
         id: ApiKeyId,
         expected: &ExpectedVersion,
         overlap: std::time::Duration,
@@ -249,8 +252,8 @@ impl Service {
         if act.now >= key.expires_at {
             return Err(ApiKeyError::Ended("expired"));
         }
-        giver.check(Some(&key), &key, true)?;
-        let plaintext = Plaintext::generate(giver.tenant_kind, &mut act.entropy);
+        caller.check(Some(&key), &key, true)?;
+        let plaintext = Plaintext::generate(caller.tenant_kind, &mut act.entropy);
         let overlap_end = (!overlap.is_zero()).then(|| (act.now + overlap).min(key.expires_at));
         key.replace_secret(plaintext.digest(), overlap_end);
         (key.prefix, key.last_four) = plaintext.hints();
@@ -262,7 +265,7 @@ impl Service {
         Ok((key, plaintext))
     }
 
-    /// Ends the key at once, which needs no more than the scope, and pauses the keys that it has made. One that is revoked already stays as it is.
+    /// Revokes the key, which requires only the scope, and pauses the keys that it owns. A revoked key stays unchanged.
     pub(super) fn revoke(
         &self,
         tx: &mut WriteTx,
@@ -283,11 +286,11 @@ impl Service {
         self.put(tx, &key, was_live)?;
         self.announce(tx, act, &REVOKED, &key, None)?;
         self.pause_owned(tx, act, &key.id.to_string(), PauseReason::Revoked, |_| false)?;
-        self.bequeath(tx, act, &key)?;
+        self.transfer_owned_keys(tx, act, &key)?;
         Ok(key)
     }
 
-    /// Does what time alone does to a key: pauses it without an owner, announces that it ends soon, ends it, and later removes it.
+    /// Applies the change that is due: pauses a key whose owner does not cover it, announces its expiry, expires it, or removes it.
     pub(super) fn age(&self, tx: &mut WriteTx, act: &mut Act, mut key: ApiKey) -> Result<(), ApiKeyError> {
         if !key.is_live() {
             return Ok(repo::remove(tx, &key)?);
@@ -305,7 +308,7 @@ impl Service {
         };
         self.put(tx, &key, true)?;
         self.announce(tx, act, kind, &key, None)?;
-        if key.expired_at.is_some() { self.bequeath(tx, act, &key) } else { Ok(()) }
+        if key.expired_at.is_some() { self.transfer_owned_keys(tx, act, &key) } else { Ok(()) }
     }
 
     pub(super) fn put(&self, tx: &mut WriteTx, key: &ApiKey, was_live: bool) -> Result<(), StoreError> {
@@ -337,7 +340,7 @@ fn check_organizations(
     faults.extend(reach_fault(scopes, ids));
     for id in ids {
         if directory::organization(tx, act.tenant_id, *id)?.is_none() {
-            faults.push(Fault::new("/organization_ids", "unknown_reference", format!("there is no organization {id}")));
+            faults.push(Fault::new("/organization_ids", "unknown_reference", format!("the organization {id} does not exist")));
         }
     }
     Ok(())
@@ -351,7 +354,7 @@ pub(super) fn find(tx: &WriteTx, act: &Act, id: ApiKeyId) -> Result<ApiKey, ApiK
     repo::get(tx, act.tenant_id, id)?.ok_or(ApiKeyError::NotFound)
 }
 
-/// What a change changed, field by field.
+/// Returns the changed fields with their old and new values.
 pub(super) fn changes(before: &ApiKey, after: &ApiKey) -> Changes {
     let fields = |key: &ApiKey| {
         json!({

@@ -1,4 +1,4 @@
-//! What happens to keys without a request: their use is written down, and time does its part.
+//! Background tasks: store the uses of keys, and apply changes that are due.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use tenantd_store::{
 
 use super::{admission::ApiKeys, error::ApiKeyError, repo, service::Service};
 
-/// How many keys one transaction touches.
+/// The maximum number of keys per transaction.
 const BATCH: usize = 200;
 
-/// Writes down how often and when keys were used: at most once a minute for a key, many keys in one transaction.
+/// Stores how often and when keys were used: at most once a minute per key, many keys in one transaction.
 #[derive(Debug)]
 pub(super) struct UsageWriter {
     pub(super) store: Store,
@@ -29,7 +29,7 @@ impl UsageWriter {
                 .write(move |tx| {
                     let mut gone = Vec::new();
                     for used in &batch {
-                        if !repo::note_use(tx, used.key, used.count, used.last_at, used.last_ip)? {
+                        if !repo::record_use(tx, used.key, used.count, used.last_at, used.last_ip)? {
                             gone.push(used.key);
                         }
                     }
@@ -61,7 +61,7 @@ impl Task for UsageWriter {
     }
 }
 
-/// Tells of keys whose end is near or has come, and forgets those that ended long ago.
+/// Announces keys that expire soon or have expired, and removes keys that ended long ago.
 #[derive(Debug)]
 pub(super) struct KeyCalendar {
     pub(super) store: Store,
@@ -97,10 +97,10 @@ impl Task for KeyCalendar {
             .collect();
         self.store
             .write(move |tx| {
-                for (seen, intent) in due.iter().zip(&intents) {
-                    // It may have been changed since it was found.
+                for (overdue, intent) in due.iter().zip(&intents) {
+                    // The key may have changed since it was found.
                     let mut act = intent.begin();
-                    let current = repo::get(tx, seen.tenant_id, seen.id)?;
+                    let current = repo::get(tx, overdue.tenant_id, overdue.id)?;
                     if let Some(key) = current.filter(|key| key.next_due(&service.rules) <= act.now) {
                         service.age(tx, &mut act, key)?;
                     }

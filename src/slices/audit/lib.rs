@@ -1,9 +1,9 @@
-//! Who did what: administrative changes, signing in and failing to, secrets, exports and the operator's acts, in a chain of hashes for
-//! each tenant.
+//! The audit: administrative changes, successful and failed sign-ins, secrets, exports and the operator's actions, in one hash
+//! chain per tenant.
 //!
-//! A reader of the log: it is told of nothing else, and changes nothing but its own tables. A chain is a tenant's own, so that the
-//! tenant can export and check it without anything of anybody else, and so that removing a tenant breaks no other chain. The operator's
-//! own acts are in the chain of the platform tenant.
+//! **Boundary:** the audit is a consumer of the event log. It has no other input and changes only its own tables. Each tenant has
+//! its own chain, so that a tenant can export and verify it without data of other tenants, and so that removing a tenant breaks no
+//! other chain. The operator's own actions are in the chain of the platform tenant.
 
 mod api;
 mod error;
@@ -46,19 +46,19 @@ pub struct Audit {
     exports: Streams,
 }
 
-/// What checkpoints of an installation are checked with.
+/// Returns the key that verifies the checkpoints of an installation.
 pub fn public_key(key: &InstallationKey) -> Result<PublicKey, SignatureError> {
     Signer::of(key, model::PURPOSE)?.public_key()
 }
 
-/// Checks all chains of a store, with the log that it has.
+/// Verifies all chains of a store, and compares them with its event log.
 pub fn verify(tx: &impl Read, key: &PublicKey, known: &[Checkpoint]) -> Result<Verified, StoreError> {
     let mut verified = verify::verify_store(tx, Some(key), known)?;
     verify::verify_log(tx, &mut verified)?;
     Ok(verified)
 }
 
-/// The newest checkpoint of every chain, to be kept elsewhere.
+/// Returns the newest checkpoint of every chain, to store elsewhere.
 pub fn checkpoints(tx: &impl Read) -> Result<Vec<Checkpoint>, StoreError> {
     let (mut found, mut after) = (Vec::new(), None);
     loop {
@@ -86,7 +86,7 @@ impl Audit {
         Ok(Self { store, clock, signer, public_key, keep, exports })
     }
 
-    /// What its checkpoints are checked with, and what that key is for.
+    /// Returns the key that verifies the checkpoints, and the purpose of that key.
     pub fn public_key(&self) -> (&'static str, PublicKey) {
         (model::PURPOSE, self.public_key)
     }
@@ -105,7 +105,7 @@ impl Audit {
         }
     }
 
-    /// What only the admin socket serves.
+    /// The operations that only the admin socket serves.
     pub fn admin_api(&self) -> impl OpenApi + use<> {
         api::AdminAuditApi { store: self.store.clone(), recorder: self.recorder(), public_key: self.public_key }
     }
@@ -122,7 +122,7 @@ impl Audit {
         });
     }
 
-    /// A tenant's chain, which goes along to another installation and is signed anew there.
+    /// The tables with a tenant's chain, which moves with the tenant to another installation and is signed again there.
     pub fn portable(&self) -> Vec<Box<dyn Portable>> {
         repo::portable::portable(&self.signer, verify::verify_one)
     }

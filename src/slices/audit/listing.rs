@@ -1,5 +1,5 @@
-//! Pages of a tenant's audit. A page looks at a bounded number of records: one that has looked at all it may ends early and says where
-//! the next goes on.
+//! Pages of a tenant's audit. A page examines a bounded number of records. If it reaches that bound, it ends early and returns the
+//! position for the next page.
 
 use tenantd_base::id::TenantId;
 use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
@@ -9,24 +9,24 @@ use super::{
     repo,
 };
 
-/// How many records a page looks at.
+/// How many records a page examines at most.
 const MAX_EXAMINED: usize = 10_000;
 
-/// What is asked for.
+/// A query for audit records.
 #[derive(Clone, Debug)]
 pub(super) struct AuditQuery {
     pub(super) tenant_id: TenantId,
     pub(super) filters: Filters,
-    /// Forward is the order in which it happened.
+    /// Forward is chronological order.
     pub(super) direction: Direction,
 }
 
-/// A record that was found.
+/// A matching record.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
     pub(super) seq: u64,
     pub(super) entry: Entry,
-    /// As it was written, byte for byte.
+    /// The record byte for byte as it was written.
     pub(super) body: Vec<u8>,
     pub(super) hash: Hash,
 }
@@ -34,7 +34,7 @@ pub(super) struct Found {
 #[derive(Debug, Default)]
 pub(super) struct AuditPage {
     pub(super) found: Vec<Found>,
-    /// Where the next page goes on, when there may be more.
+    /// Where the next page continues, if there may be more records.
     pub(super) last: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn list(tx: &impl Read, query: &AuditQuery, after: Option<u64>, limit
     Ok(page)
 }
 
-/// How many records match in all.
+/// Returns the total number of matching records.
 pub(super) fn total(tx: &impl Read, query: &AuditQuery) -> Result<u64, StoreError> {
     let mut count = 0;
     repo::RECORDS.scan(tx, &KeyRange::prefix(&query.tenant_id.to_bytes()), Direction::Forward, |key, record| {

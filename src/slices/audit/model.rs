@@ -1,8 +1,8 @@
-//! What is audited, what a record of it says, and how records hold together.
+//! Which events are audited, what a record contains, and how records form a chain.
 //!
-//! Each record's hash is over the hash before it and the record's own bytes, so none can be changed, left out, added or moved
-//! without all that follow becoming wrong; checkpoints are signatures over such a hash. **Invariant:** the bytes of a record are
-//! written once and kept as they are: they are what is hashed, exported and checked, so no release can come to another hash.
+//! The hash of a record covers the previous hash and the record's own bytes. So nobody can change, omit, add or move a record
+//! without invalidating all records after it. A checkpoint is a signature over such a hash. **Invariant:** the bytes of a record
+//! never change once written. They are hashed, exported and verified as they are, so every release computes the same hash.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -16,15 +16,15 @@ use tenantd_base::{
 };
 use tenantd_store::events::{Actor, Cause, Event, EventPattern};
 
-/// What signatures of checkpoints are for: a signature for anything else is none.
+/// The purpose of checkpoint signatures. A signature for another purpose is not valid.
 pub const PURPOSE: &str = "audit";
-/// How many records come between two checkpoints that are kept.
+/// The number of records between two stored checkpoints.
 pub const CHECKPOINT_RECORDS: u64 = 64;
-/// What was changed is told up to this size; the digest of the event stands for the rest.
+/// Larger changes are left out of the record. The digest of the event still covers them.
 const MAX_CHANGES: usize = 4096;
 
-/// The kinds that are the tenant's daily work and not its administration: tickets, devices, runs, and what becomes of VMs have
-/// histories of their own. What is not named here is audited, so that a new kind is unless somebody decides otherwise.
+/// The event kinds that are daily work, not administration. Tickets, devices, runs and VMs have their own history. All other kinds
+/// are audited, including new ones.
 const WORK: &[&str] = &[
     "ticket.*",
     "device.*",
@@ -44,7 +44,7 @@ fn is_work(kind: &str) -> bool {
 
 pub type Hash = [u8; 32];
 
-/// The record that something was done with.
+/// The resource that an action affected.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     pub kind: String,
@@ -52,11 +52,11 @@ pub struct Subject {
     pub version: u64,
 }
 
-/// What a record says. The order of the fields is their order in its bytes.
+/// The content of a record. **Invariant:** the order of the fields is their order in the stored bytes.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry {
-    /// The place in the tenant's chain, from 1 and without gaps.
+    /// The position in the tenant's chain, starting at 1 without gaps.
     pub number: u64,
     pub tenant_id: TenantId,
     pub at: Timestamp,
@@ -70,11 +70,11 @@ pub struct Entry {
     pub event_id: EventId,
     /// The event's number in the tenant's sequence.
     pub seq: u64,
-    /// Of the event's body, which webhook receivers got byte for byte.
+    /// The digest of the event's body, which webhook receivers got byte for byte.
     pub event_sha256: String,
 }
 
-/// The parts of an event that a record takes over.
+/// The parts of an event that a record contains.
 #[derive(Deserialize)]
 struct Body {
     resource: Subject,
@@ -99,7 +99,8 @@ struct Person {
 }
 
 impl Entry {
-    /// The record of an event, unless it is not audited. Contacts are the tenant's work; only staff can sign in.
+    /// Creates the record of an event. Returns `None` if the event is not audited. Changes to contacts are daily work, because only
+    /// staff can sign in.
     pub fn of(event: &Event, number: u64) -> Result<Option<Self>, serde_json::Error> {
         let record = &event.record;
         if is_work(&record.kind) {
@@ -129,14 +130,14 @@ pub fn hex(bytes: &[u8]) -> String {
     data_encoding::HEXLOWER.encode(bytes)
 }
 
-/// What the first record of a tenant's chain follows.
+/// Returns the hash that the first record of a tenant's chain follows.
 pub fn origin(tenant_id: TenantId) -> Hash {
     let mut hasher = Sha256::new_with_prefix(b"tenantd audit chain\0");
     hasher.update(tenant_id.as_bytes());
     hasher.finalize().into()
 }
 
-/// The hash of a record behind the one whose hash is `previous`.
+/// Returns the hash of a record that follows the hash `previous`.
 pub fn link(previous: &Hash, body: &[u8]) -> Hash {
     let mut hasher = Sha256::new_with_prefix(b"tenantd audit record\0");
     hasher.update(previous);
@@ -144,7 +145,7 @@ pub fn link(previous: &Hash, body: &[u8]) -> Hash {
     hasher.finalize().into()
 }
 
-/// A statement about a chain: at this time it had the records from `first` to `number`, and the last of them has this hash.
+/// A statement about a chain: at this time it had the records from `first` to `number`, and the last one has this hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statement {
     pub tenant_id: TenantId,
@@ -183,7 +184,7 @@ impl Checkpoint {
     }
 }
 
-/// Which records are wanted, and in which order.
+/// The filters of a query.
 #[derive(Clone, Debug, Default)]
 pub struct Filters {
     pub actor_ids: Vec<String>,
@@ -194,7 +195,7 @@ pub struct Filters {
     pub since: Option<Timestamp>,
     /// Before this time.
     pub until: Option<Timestamp>,
-    /// Actions on records that the reader may not read. Their records are left out.
+    /// Actions on resources that the reader cannot read. Their records are left out.
     pub hidden: Vec<&'static str>,
 }
 
@@ -206,7 +207,7 @@ impl Filters {
     }
 
     pub fn matches(&self, entry: &Entry) -> bool {
-        let one_of = |wanted: &[String], found: &String| wanted.is_empty() || wanted.contains(found);
+        let one_of = |allowed: &[String], found: &String| allowed.is_empty() || allowed.contains(found);
         one_of(&self.actor_ids, &entry.actor.id)
             && one_of(&self.resource_kinds, &entry.resource.kind)
             && one_of(&self.resource_ids, &entry.resource.id)
@@ -253,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_tells_what_was_changed_unless_that_is_large() {
+    fn a_record_contains_changes_unless_they_are_large() {
         let small = Entry::of(&event("user.updated", r#"{"changes":{"name":{"from":"A","to":"B"}}}"#), 4).unwrap().unwrap();
         assert_eq!(small.changes.unwrap().get(), r#"{"name":{"from":"A","to":"B"}}"#);
         assert_eq!((small.number, small.seq, small.actor.name.as_str()), (4, 9, "Ada"));
@@ -261,9 +262,9 @@ mod tests {
         assert!(Entry::of(&event("user.updated", &large), 4).unwrap().unwrap().changes.is_none());
     }
 
-    /// Checkpoints are kept elsewhere for years: what is hashed and signed may never change.
+    /// Checkpoints are stored elsewhere for years, so the hashed and signed bytes must never change.
     #[test]
-    fn the_hashes_are_those_that_were_written_down() {
+    fn the_hashes_never_change() {
         let tenant = TenantId::from_bytes([2; 16]);
         assert_eq!(hex(&link(&origin(tenant), b"{}")), "69bb46c56ac51f2e5cea18046ea798e23cce5afd982341186345c90de8059783");
         let at = Timestamp::from_millis(1_767_225_600_000);

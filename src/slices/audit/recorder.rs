@@ -1,5 +1,5 @@
-//! Reads the log and writes what is audited to the chains. Records, the signed ends of the chains and the place in the log commit
-//! together: after a crash it goes on where it was, and nothing is in a chain twice.
+//! Reads the event log and appends audited events to the chains. Records, the signed ends of the chains and the cursor commit
+//! together. After a crash the recorder resumes where it was, and no event is recorded twice.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,12 +11,12 @@ use tenantd_store::{
 
 use super::{
     model::{CHECKPOINT_RECORDS, Entry, Statement, link, origin},
-    repo::{self, AuditRecord, Head, Imported, Placed},
+    repo::{self, AuditRecord, Head, Imported, StoredCheckpoint},
 };
 
 pub(super) const NAME: &str = "audit";
 
-/// A chain with few records still gets a checkpoint that is kept, so that it can begin behind one when its records are old.
+/// A chain with few records also stores a checkpoint after this time, so that retention has a checkpoint to cut at.
 const CHECKPOINT_SPAN: Duration = Duration::from_hours(24);
 
 #[derive(Clone, Debug)]
@@ -24,16 +24,16 @@ pub(super) struct Recorder {
     pub(super) signer: Arc<Signer>,
 }
 
-/// A chain while it grows within one transaction.
-struct Growing {
+/// Appends to one chain within a transaction.
+struct ChainWriter {
     statement: Statement,
     seq: u64,
-    /// When a checkpoint was last kept; before the first record there is none.
+    /// When a checkpoint was last stored. `None` before the first record.
     kept_at: Option<Timestamp>,
     imported: Option<Imported>,
 }
 
-impl Growing {
+impl ChainWriter {
     fn open(tx: &WriteTx, tenant: TenantId, now: Timestamp) -> Result<Self, StoreError> {
         let empty = Statement { tenant_id: tenant, first: 1, number: 0, hash: origin(tenant), at: now };
         Ok(repo::head(tx, tenant)?.map_or(Self { statement: empty, seq: 0, kept_at: None, imported: None }, |head| Self {
@@ -54,9 +54,9 @@ impl Growing {
         Ok(())
     }
 
-    fn sign(&self, signer: &Signer) -> Result<Placed, StoreError> {
+    fn sign(&self, signer: &Signer) -> Result<StoredCheckpoint, StoreError> {
         let checkpoint = self.statement.sign(signer).map_err(StoreError::engine)?;
-        Ok(Placed { checkpoint, seq: self.seq })
+        Ok(StoredCheckpoint { checkpoint, seq: self.seq })
     }
 
     fn keep(&mut self, tx: &mut WriteTx, signer: &Signer) -> Result<(), StoreError> {
@@ -64,7 +64,7 @@ impl Growing {
         repo::keep_checkpoint(tx, &self.sign(signer)?)
     }
 
-    /// Signs the end of the chain.
+    /// Signs and stores the end of the chain.
     fn close(mut self, tx: &mut WriteTx, signer: &Signer) -> Result<(), StoreError> {
         let at = self.statement.at;
         let kept_at = *self.kept_at.get_or_insert(at);
@@ -85,7 +85,7 @@ impl Consumer for Recorder {
     }
 
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError> {
-        let mut chains: BTreeMap<TenantId, Growing> = BTreeMap::new();
+        let mut chains: BTreeMap<TenantId, ChainWriter> = BTreeMap::new();
         for event in events {
             let damaged =
                 |error: serde_json::Error| StoreError::damaged(catalog::EVENTS.name(), &event.seq.to_be_bytes(), error.to_string());
@@ -93,7 +93,7 @@ impl Consumer for Recorder {
             let tenant = entry.tenant_id;
             let chain = match chains.entry(tenant) {
                 std::collections::btree_map::Entry::Occupied(chain) => chain.into_mut(),
-                std::collections::btree_map::Entry::Vacant(place) => place.insert(Growing::open(tx, tenant, entry.at)?),
+                std::collections::btree_map::Entry::Vacant(place) => place.insert(ChainWriter::open(tx, tenant, entry.at)?),
             };
             entry.number = chain.statement.number + 1;
             chain.append(tx, &entry)?;

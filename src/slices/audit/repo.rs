@@ -1,5 +1,5 @@
-//! Chains as they are stored: records in the order of the log, the checkpoints that are kept, and for each tenant the end of its chain,
-//! which is always signed.
+//! Stored chains: records in the order of the log, checkpoints, and the end of each tenant's chain. **Invariant:** the end is
+//! always signed.
 
 pub(super) mod portable;
 
@@ -13,7 +13,7 @@ use tenantd_store::{
 
 use super::model::{Checkpoint, Hash, Statement};
 
-/// A record: its bytes, and its hash.
+/// A stored record: its bytes and its hash.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct AuditRecord {
     pub(super) number: u64,
@@ -34,7 +34,7 @@ pub(super) struct CheckpointRecord {
     at: Timestamp,
     #[serde(with = "codec::bytes")]
     signature: Vec<u8>,
-    /// The key of its last record.
+    /// The key of the last record that the checkpoint covers.
     seq: u64,
 }
 
@@ -42,7 +42,7 @@ impl Record for CheckpointRecord {
     const VERSION: u8 = 1;
 }
 
-/// The end of a chain: a checkpoint of its last record, and the last checkpoint that is kept.
+/// The end of a chain: a checkpoint of its last record, and the time of the last stored checkpoint.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct HeadRecord {
     end: CheckpointRecord,
@@ -53,7 +53,7 @@ pub(super) struct HeadRecord {
 impl Record for HeadRecord {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before what was imported, which was nothing.
+    /// Version 1 lacks `imported`.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
@@ -62,29 +62,30 @@ impl Record for HeadRecord {
     }
 }
 
-/// The part of a chain that was written by another installation, where the tenant's events had other numbers.
+/// The part of a chain that another installation wrote, where the tenant's events had different numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Imported {
     /// The last record of that part.
     pub(super) number: u64,
-    /// How much higher the keys of the records behind it are than the numbers of their events, so that they come behind it.
+    /// The offset of the keys of later records from the numbers of their events, so that these records sort after the imported
+    /// ones.
     pub(super) offset: u64,
 }
 
-/// Tenant and number of the event; behind records that were imported, with an offset.
+/// By tenant and event number. Records after imported ones have an offset added to the event number.
 pub(super) static RECORDS: Table<(TenantId, u64), AuditRecord> = Table::new(catalog::AUDIT_RECORDS, &[]);
-/// Tenant and number of the last record that it is over.
+/// By tenant and number of the last covered record.
 pub(super) static CHECKPOINTS: Table<(TenantId, u64), CheckpointRecord> = Table::new(catalog::AUDIT_CHECKPOINTS, &[]);
 pub(super) static HEADS: Table<TenantId, HeadRecord> = Table::new(catalog::AUDIT_HEADS, &[]);
 
-/// A checkpoint with the key of the record that it reaches to.
+/// A checkpoint with the key of its last covered record.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Placed {
+pub(super) struct StoredCheckpoint {
     pub(super) checkpoint: Checkpoint,
     pub(super) seq: u64,
 }
 
-impl Placed {
+impl StoredCheckpoint {
     fn record(&self) -> CheckpointRecord {
         let Statement { first, number, hash, at, .. } = self.checkpoint.statement;
         CheckpointRecord { first, number, hash, at, signature: self.checkpoint.signature.as_bytes().to_vec(), seq: self.seq }
@@ -102,14 +103,14 @@ impl Placed {
 /// The end of a tenant's chain.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Head {
-    pub(super) end: Placed,
-    /// The time of the last checkpoint that is kept.
+    pub(super) end: StoredCheckpoint,
+    /// The time of the last stored checkpoint.
     pub(super) kept_at: Timestamp,
     pub(super) imported: Option<Imported>,
 }
 
 impl Head {
-    /// What the key of the record of an event has beyond the event's number.
+    /// Returns the offset of a record's key from the number of its event.
     pub(super) fn offset(&self) -> u64 {
         self.imported.map_or(0, |imported| imported.offset)
     }
@@ -117,7 +118,7 @@ impl Head {
 
 fn head_of(tenant: TenantId, record: &HeadRecord) -> Result<Head, StoreError> {
     Ok(Head {
-        end: Placed::of(tenant, &record.end, catalog::AUDIT_HEADS.name())?,
+        end: StoredCheckpoint::of(tenant, &record.end, catalog::AUDIT_HEADS.name())?,
         kept_at: record.kept_at,
         imported: record.imported,
     })
@@ -132,31 +133,36 @@ pub(super) fn put_head(tx: &mut WriteTx, head: &Head) -> Result<(), StoreError> 
     HEADS.put(tx, &head.end.checkpoint.statement.tenant_id, &record)
 }
 
-/// At most `limit` heads behind a tenant.
+/// Returns the heads after a tenant, at most `limit`.
 pub(super) fn heads_after(tx: &impl Read, after: Option<TenantId>, limit: usize) -> Result<Vec<Head>, StoreError> {
     let found = HEADS.list_after(tx, after.as_ref(), limit)?;
     found.iter().map(|(tenant, record)| head_of(*tenant, record)).collect()
 }
 
-pub(super) fn keep_checkpoint(tx: &mut WriteTx, placed: &Placed) -> Result<(), StoreError> {
+pub(super) fn keep_checkpoint(tx: &mut WriteTx, placed: &StoredCheckpoint) -> Result<(), StoreError> {
     let statement = placed.checkpoint.statement;
     CHECKPOINTS.put(tx, &(statement.tenant_id, statement.number), &placed.record())
 }
 
-/// The checkpoint that is over exactly the records up to `number`.
-pub(super) fn checkpoint(tx: &impl Read, tenant: TenantId, number: u64) -> Result<Option<Placed>, StoreError> {
+/// Returns the checkpoint that covers exactly the records up to `number`.
+pub(super) fn checkpoint(tx: &impl Read, tenant: TenantId, number: u64) -> Result<Option<StoredCheckpoint>, StoreError> {
     let found = CHECKPOINTS.get(tx, &(tenant, number))?;
-    found.map(|record| Placed::of(tenant, &record, catalog::AUDIT_CHECKPOINTS.name())).transpose()
+    found.map(|record| StoredCheckpoint::of(tenant, &record, catalog::AUDIT_CHECKPOINTS.name())).transpose()
 }
 
-/// At most `limit` checkpoints over more records than up to `after`, in order.
-pub(super) fn checkpoints_after(tx: &impl Read, tenant: TenantId, after: u64, limit: usize) -> Result<Vec<Placed>, StoreError> {
+/// Returns the checkpoints that cover records beyond `after`, in order, at most `limit`.
+pub(super) fn checkpoints_after(
+    tx: &impl Read,
+    tenant: TenantId,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<StoredCheckpoint>, StoreError> {
     let range = KeyRange::prefix(&tenant.to_bytes()).after(&(tenant, after).to_bytes(), Direction::Forward);
     let found = CHECKPOINTS.list(tx, &range, limit)?;
-    found.iter().map(|(_, record)| Placed::of(tenant, record, catalog::AUDIT_CHECKPOINTS.name())).collect()
+    found.iter().map(|(_, record)| StoredCheckpoint::of(tenant, record, catalog::AUDIT_CHECKPOINTS.name())).collect()
 }
 
-/// At most `limit` records behind a key, in order.
+/// Returns the records after a key, in order, at most `limit`.
 pub(super) fn records_after(
     tx: &impl Read,
     tenant: TenantId,
@@ -168,7 +174,7 @@ pub(super) fn records_after(
     Ok(found.into_iter().map(|((_, seq), record)| (seq, record)).collect())
 }
 
-/// The first tenant behind `after` that has a record, whether or not its chain has an end.
+/// Returns the first tenant after `after` that has a record, even if its chain has no stored end.
 pub(super) fn next_tenant(tx: &impl Read, after: Option<TenantId>) -> Result<Option<TenantId>, StoreError> {
     let range = after.map_or(KeyRange::ALL, |tenant| KeyRange::ALL.after(&(tenant, u64::MAX).to_bytes(), Direction::Forward));
     let mut found = None;
@@ -179,8 +185,8 @@ pub(super) fn next_tenant(tx: &impl Read, after: Option<TenantId>) -> Result<Opt
     Ok(found)
 }
 
-/// Removes the records and checkpoints before those that follow `anchor`, which stays: the chain begins behind it.
-pub(super) fn forget_before(tx: &mut WriteTx, anchor: &Placed, most: usize) -> Result<(), StoreError> {
+/// Removes the records up to `anchor` and the checkpoints before it. `anchor` stays, because the chain then begins after it.
+pub(super) fn forget_before(tx: &mut WriteTx, anchor: &StoredCheckpoint, most: usize) -> Result<(), StoreError> {
     let statement = anchor.checkpoint.statement;
     let tenant = statement.tenant_id;
     for (seq, _) in records_after(tx, tenant, 0, most)?.into_iter().take_while(|(seq, _)| *seq <= anchor.seq) {
@@ -202,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn the_stored_forms_match_the_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let checkpoint = || CheckpointRecord { first: 1, number: 64, hash: [7; 32], at, signature: vec![9; 64], seq: 300 };
         assert_golden("audit_record", &AuditRecord { number: 1, body: b"{}".to_vec(), hash: [7; 32] });

@@ -1,4 +1,4 @@
-//! Chains on a real store: they go on after a crash, are written once whoever is faster, and forget what is past its time.
+//! Tests chains on a real store: crash recovery, concurrent recorders, and retention.
 
 use std::{sync::Arc, time::Duration};
 
@@ -49,7 +49,7 @@ fn tenant(number: u8) -> TenantId {
     TenantId::from_bytes([number; 16])
 }
 
-async fn happen(store: &Store, number: u8, kind: &'static EventKind, at: Timestamp, times: usize) {
+async fn append_events(store: &Store, number: u8, kind: &'static EventKind, at: Timestamp, times: usize) {
     let intent = Intent::new(tenant(number), at, Actor::system("test"));
     let write = move |tx: &mut _| {
         let mut act = intent.begin();
@@ -70,19 +70,19 @@ fn assert_sound(store: &Store, chains: u64, records: u64) {
 }
 
 #[tokio::test]
-async fn every_event_is_recorded_once_whoever_records_it_and_after_a_restart_too() {
+async fn every_event_is_recorded_exactly_once() {
     let directory = tempfile::tempdir().unwrap();
     let at = Timestamp::from_millis(START);
     {
         let store = store(&directory);
-        happen(&store, 1, &CHANGED, at, 300).await;
-        happen(&store, 2, &CHANGED, at, 5).await;
-        happen(&store, 2, &WORK, at, 50).await;
+        append_events(&store, 1, &CHANGED, at, 300).await;
+        append_events(&store, 2, &CHANGED, at, 5).await;
+        append_events(&store, 2, &WORK, at, 50).await;
         let (first, second) = (recorder(&store), recorder(&store));
         let (left, right) = tokio::join!(first.catch_up(), second.catch_up());
         left.and(right).unwrap();
-        // What was read of the log and not committed is as if it had not been read: that is what a crash leaves.
-        happen(&store, 1, &CHANGED, at, 7).await;
+        // Events that are not recorded yet when the store closes, as after a crash.
+        append_events(&store, 1, &CHANGED, at, 7).await;
     }
     let store = store(&directory);
     assert_sound(&store, 2, 305);
@@ -96,16 +96,16 @@ async fn every_event_is_recorded_once_whoever_records_it_and_after_a_restart_too
 }
 
 #[tokio::test]
-async fn what_is_past_its_time_is_forgotten_and_the_rest_still_verifies() {
+async fn expired_records_are_removed_and_the_rest_verifies() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     let clock = Clock::movable(Timestamp::from_millis(START));
     for _ in 0..30 {
-        happen(&store, 1, &CHANGED, clock.now(), 40).await;
+        append_events(&store, 1, &CHANGED, clock.now(), 40).await;
         recorder(&store).catch_up().await.unwrap();
         clock.advance(Duration::from_hours(24));
     }
-    happen(&store, 2, &CHANGED, clock.now(), 1).await;
+    append_events(&store, 2, &CHANGED, clock.now(), 1).await;
     recorder(&store).catch_up().await.unwrap();
     assert_sound(&store, 2, 1201);
     let keep = Duration::from_hours(24 * 10);
@@ -113,14 +113,14 @@ async fn what_is_past_its_time_is_forgotten_and_the_rest_still_verifies() {
     while retention.activate().await.unwrap() == Done::Some {}
     let head = store.read(|tx| repo::head(tx, tenant(1))).unwrap().unwrap();
     let first = head.end.checkpoint.statement.first;
-    // 20 days of 40 records are past their time; a chain begins behind a checkpoint, of which there is one a day.
+    // 20 days of 40 records have expired. A chain begins after a checkpoint, and there is at least one per day.
     assert!((740..=801).contains(&first), "{first}");
     assert_sound(&store, 2, 1202 - first);
     let older = store.read(|tx| repo::checkpoints_after(tx, tenant(1), 0, 1)).unwrap();
     assert_eq!(older[0].checkpoint.statement.number, first - 1, "the checkpoint before the first record stays");
     clock.advance(Duration::from_hours(24 * 400));
     while retention.activate().await.unwrap() == Done::Some {}
-    happen(&store, 1, &CHANGED, clock.now(), 1).await;
+    append_events(&store, 1, &CHANGED, clock.now(), 1).await;
     recorder(&store).catch_up().await.unwrap();
     let verified = store.read(|tx| verify::verify_store(tx, Some(&signer().public_key().unwrap()), &[])).unwrap();
     assert!(verified.is_sound(), "{:?}", verified.breaks);

@@ -1,5 +1,5 @@
-//! Forgets records that are past their time, from the beginning of a chain up to a checkpoint, which stays as what the rest follows.
-//! The end of the chain is signed anew with its new beginning, so that nobody else can make records look forgotten.
+//! Removes expired records from the beginning of a chain up to a checkpoint. The checkpoint stays, because the remaining records
+//! follow it. The end of the chain is signed again with the new beginning, so that removed records cannot be passed off as expired.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,9 +15,10 @@ use tenantd_store::{
 
 use super::{model::Statement, repo};
 
-/// How many chains are looked at in one snapshot.
+/// How many chains are examined in one snapshot.
 const CHAINS: usize = 100;
-/// How many records go in one commit. More than come between two checkpoints, so that there is always one to go to.
+/// How many records are removed per commit. Larger than the distance between two checkpoints, so that there is always one to cut
+/// at.
 const RECORDS: usize = 512;
 
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl Task for Retention {
             for tenant in due {
                 let signer = self.signer.clone();
                 self.store.write(move |tx| forget(tx, tenant, oldest_kept, &signer)).await?;
-                // More of the chain may be due.
+                // The chain may have more expired records.
                 done = Done::Some;
             }
             if last.is_none() {
@@ -61,7 +62,7 @@ impl Task for Retention {
     }
 }
 
-/// The chains with something to forget among the next ones, and where to go on.
+/// Returns the chains with expired records among the next ones, and where to continue.
 fn due(tx: &impl Read, after: Option<TenantId>, oldest_kept: Timestamp) -> Result<(Vec<TenantId>, Option<TenantId>), StoreError> {
     let heads = repo::heads_after(tx, after, CHAINS)?;
     let mut due = Vec::new();
@@ -75,11 +76,11 @@ fn due(tx: &impl Read, after: Option<TenantId>, oldest_kept: Timestamp) -> Resul
     Ok((due, last))
 }
 
-/// The checkpoint that the chain can begin behind, when it does not yet.
-fn new_beginning(tx: &impl Read, end: &Statement, oldest_kept: Timestamp) -> Result<Option<repo::Placed>, StoreError> {
+/// Returns the checkpoint after which the chain should begin, if it does not already.
+fn new_beginning(tx: &impl Read, end: &Statement, oldest_kept: Timestamp) -> Result<Option<repo::StoredCheckpoint>, StoreError> {
     let limit = end.first - 1 + RECORDS as u64;
     let found = repo::checkpoints_after(tx, end.tenant_id, end.first - 1, RECORDS)?;
-    let old = |placed: &repo::Placed| {
+    let old = |placed: &repo::StoredCheckpoint| {
         let statement = placed.checkpoint.statement;
         statement.at < oldest_kept && statement.number <= limit
     };

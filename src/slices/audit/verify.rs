@@ -1,14 +1,15 @@
-//! Proves that a chain is what was written, and says where it is not.
+//! Verifies that a chain is unchanged, and finds where it is not.
 //!
-//! What is found, by whoever has the store's file but not the installation key: a record that was changed, removed, added, moved or
-//! taken from another chain, also when every hash behind it was made anew; records that are missing at the end, because the end is
-//! signed with each commit; records that are missing at the beginning, because the signature says where a chain begins. With the log
-//! at hand also a chain that was set back as a whole to an older checkpoint, as far back as the log reaches.
+//! Assume an attacker who can write the store's file but does not have the installation key. Verification then detects:
+//! - A record that was changed, removed, added, moved or taken from another chain, even if all later hashes were recomputed.
+//! - Missing records at the end, because each commit signs the end.
+//! - Missing records at the beginning, because the signature covers where a chain begins.
+//! - With the log: a chain that was reset as a whole to an older checkpoint, as far back as the log reaches.
 //!
-//! What is not found from the file alone: a chain that was set back together with the log, such as by an older copy of the whole store.
-//! A checkpoint that is kept elsewhere tells it. Whoever has the installation key can write any history that agrees with no such
-//! checkpoint. The part of a chain that came from another installation is held together by its hashes and signed by this one since it
-//! came: that it is what the other has written is told by a checkpoint of the other alone.
+//! The file alone does not reveal a chain that was reset together with the log, such as by an older copy of the whole store. A
+//! checkpoint stored elsewhere reveals it. Anyone who has the installation key can write any history that contradicts no such
+//! checkpoint. The imported part of a chain is protected by its hashes, and signed by this installation since the import. Only a
+//! checkpoint of the other installation proves that it is what that installation wrote.
 
 use std::collections::BTreeSet;
 
@@ -24,12 +25,12 @@ use super::{
     repo::{self, AuditRecord, Imported},
 };
 
-/// How many records are read at a time.
+/// How many records are read at once.
 const SLICE: usize = 500;
-/// How many breaks are told one by one: each chain has at most one, and the log may lack many.
+/// How many breaks are reported. Each chain has at most one, but many events of the log can lack a record.
 const MAX_BREAKS: usize = 100;
 
-/// Where a chain is not what was written.
+/// Where a chain was changed or damaged.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the audit of {tenant_id} breaks at record {number}: {reason}")]
 pub struct Break {
@@ -39,7 +40,7 @@ pub struct Break {
     pub reason: String,
 }
 
-/// What was checked, and what was found.
+/// The result of a verification.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
     pub chains: u64,
@@ -60,23 +61,23 @@ impl Verified {
     }
 }
 
-/// A walk along one chain, from a hash that the first record must follow.
+/// Verifies one chain record by record, starting from the hash that the first record must follow.
 #[derive(Clone, Debug)]
 pub struct Walk<'a> {
     tenant_id: TenantId,
-    /// Without it signatures count as good: hashes alone are compared.
+    /// Without a key, signatures are not checked, only hashes.
     key: Option<&'a PublicKey>,
-    /// The last record that was seen.
+    /// The number of the last visited record.
     number: u64,
     hash: Hash,
-    /// The last record under a signature: up to there the history is what was signed.
+    /// The number of the last record that a verified signature covers.
     signed: u64,
-    /// Statements from elsewhere that are still ahead.
+    /// Checkpoints stored elsewhere that the walk has not reached yet.
     known: Vec<Checkpoint>,
 }
 
 impl<'a> Walk<'a> {
-    /// Begins before record `first`. `known` are checkpoints of this chain that were kept elsewhere.
+    /// Starts before record `first`. `known` are checkpoints that were stored elsewhere; those of other chains are ignored.
     pub fn new(tenant_id: TenantId, first: u64, previous: Hash, key: Option<&'a PublicKey>, known: &[Checkpoint]) -> Self {
         let known = known.iter().filter(|checkpoint| checkpoint.statement.tenant_id == tenant_id).copied().collect();
         let number = first.saturating_sub(1);
@@ -87,42 +88,44 @@ impl<'a> Walk<'a> {
         Break { tenant_id: self.tenant_id, number, reason: reason.into() }
     }
 
-    /// The next record. `seq` is the number of its event, where that is known from elsewhere.
+    /// Checks the next record. `seq` is the number of its event, if it is known from the record's key.
     pub fn record(&mut self, body: &[u8], hash: &Hash, seq: Option<u64>) -> Result<(), Break> {
         let next = self.number + 1;
         if link(&self.hash, body) != *hash {
             let found = serde_json::from_slice::<Entry>(body).map_or(next, |entry| entry.number);
             let reason = if found == next {
-                "it is not what was written, or does not follow the record before it".to_owned()
+                "the record was changed, or does not follow the record before it".to_owned()
             } else {
-                format!("record {found} stands in its place")
+                format!("record {found} is in its place")
             };
             return Err(self.broken(next, reason));
         }
         let entry: Entry =
-            serde_json::from_slice(body).map_err(|error| self.broken(next, format!("it cannot be read: {error}")))?;
+            serde_json::from_slice(body).map_err(|error| self.broken(next, format!("the record cannot be decoded: {error}")))?;
         if (entry.number, entry.tenant_id) != (next, self.tenant_id) || seq.is_some_and(|seq| seq != entry.seq) {
-            return Err(self.broken(next, format!("record {} of {} stands in its place", entry.number, entry.tenant_id)));
+            return Err(self.broken(next, format!("record {} of {} is in its place", entry.number, entry.tenant_id)));
         }
         (self.number, self.hash) = (next, *hash);
         let here = |checkpoint: &Checkpoint| checkpoint.statement.number == next;
         if let Some(known) = self.known.iter().copied().find(here) {
             self.known.retain(|checkpoint| !here(checkpoint));
-            self.checkpoint(&known).map_err(|found| Break { reason: format!("{} (kept elsewhere)", found.reason), ..found })?;
+            self.checkpoint(&known)
+                .map_err(|found| Break { reason: format!("{} (checkpoint stored elsewhere)", found.reason), ..found })?;
         }
         Ok(())
     }
 
-    /// A checkpoint over what was seen so far.
+    /// Checks a checkpoint that covers the records visited so far.
     pub fn checkpoint(&mut self, checkpoint: &Checkpoint) -> Result<(), Break> {
         let Statement { tenant_id, number, hash, .. } = checkpoint.statement;
         let (suspect, last) = (self.signed + 1, self.number);
         if (tenant_id, number) != (self.tenant_id, self.number) {
-            return Err(self.broken(last + 1, format!("a checkpoint is over the records up to {number} of {tenant_id}")));
+            return Err(self.broken(last + 1, format!("a checkpoint here covers the records up to {number} of {tenant_id}")));
         }
         self.check_signature(checkpoint)?;
         if hash != self.hash {
-            let reason = format!("one of the records {suspect} to {last} is not what was signed in the checkpoint of {number}");
+            let reason =
+                format!("one of the records {suspect} to {last} differs from what the checkpoint of record {number} signed");
             return Err(self.broken(suspect, reason));
         }
         self.signed = number;
@@ -136,13 +139,13 @@ impl<'a> Walk<'a> {
         })
     }
 
-    /// The end of the chain: everything that was seen must be signed, and nothing that was signed may be missing.
+    /// Checks the end of the chain: every visited record must be signed, and no signed record may be missing.
     pub fn end(mut self, end: Option<&Checkpoint>) -> Result<(), Break> {
         if let Some(end) = end {
             let number = end.statement.number;
             if number > self.number {
                 self.check_signature(end)?;
-                return Err(self.broken(self.number + 1, format!("the records up to {number} were signed, but are missing")));
+                return Err(self.broken(self.number + 1, format!("the records up to {number} are signed but missing")));
             }
             if number == self.number {
                 self.checkpoint(end)?;
@@ -157,15 +160,13 @@ impl<'a> Walk<'a> {
         if let Some(known) = ahead {
             self.check_signature(known)?;
             let number = known.statement.number;
-            return Err(
-                self.broken(self.number + 1, format!("a checkpoint that was kept elsewhere is over the records up to {number}"))
-            );
+            return Err(self.broken(self.number + 1, format!("a checkpoint stored elsewhere covers the records up to {number}")));
         }
         Ok(())
     }
 }
 
-/// Checks every chain of the store, against checkpoints that were kept elsewhere too.
+/// Verifies every chain of the store, also against checkpoints that were stored elsewhere.
 pub fn verify_store(tx: &impl Read, key: Option<&PublicKey>, known: &[Checkpoint]) -> Result<Verified, StoreError> {
     let mut verified = Verified::default();
     for tenant in tenants(tx, known)? {
@@ -177,13 +178,13 @@ pub fn verify_store(tx: &impl Read, key: Option<&PublicKey>, known: &[Checkpoint
     Ok(verified)
 }
 
-/// Checks the chain of one tenant, all but its signatures; or says where it breaks.
+/// Verifies the chain of one tenant without its signatures. Returns where it breaks.
 pub(super) fn verify_one(tx: &ReadTx, tenant: TenantId) -> Result<Result<(), String>, StoreError> {
     let checked = verify_chain(tx, tenant, None, &[], &mut Verified::default())?;
     Ok(checked.map_err(|found| found.to_string()))
 }
 
-/// Whoever has a part of a chain, or of whom a checkpoint was kept.
+/// Returns the tenants that have any part of a chain, or a checkpoint in `known`.
 fn tenants(tx: &impl Read, known: &[Checkpoint]) -> Result<BTreeSet<TenantId>, StoreError> {
     let mut tenants: BTreeSet<TenantId> = known.iter().map(|checkpoint| checkpoint.statement.tenant_id).collect();
     let mut after = None;
@@ -241,7 +242,7 @@ fn verify_chain(
 
 type Slice = Vec<(u64, AuditRecord)>;
 
-/// The records up to one that cannot be read, and why it cannot.
+/// Returns the next records. On a damaged record, returns the records before it and the reason.
 fn readable(tx: &impl Read, tenant: TenantId, mut seq: u64) -> Result<Result<Slice, (Slice, String)>, StoreError> {
     let mut slice = Vec::new();
     while slice.len() < SLICE {
@@ -251,7 +252,7 @@ fn readable(tx: &impl Read, tenant: TenantId, mut seq: u64) -> Result<Result<Sli
                 seq = one.last().map_or(seq, |(seq, _)| *seq);
                 slice.extend(one);
             }
-            Err(StoreError::Damaged { reason, .. }) => return Ok(Err((slice, format!("it cannot be read: {reason}")))),
+            Err(StoreError::Damaged { reason, .. }) => return Ok(Err((slice, format!("the record cannot be read: {reason}")))),
             Err(error) => return Err(error),
         }
     }
@@ -266,7 +267,7 @@ fn walk_slice(
     verified: &mut Verified,
 ) -> Result<Result<(), Break>, StoreError> {
     for (key, record) in slice {
-        // Which numbers the events had in the other installation is not known here.
+        // The numbers that imported events had in the other installation are unknown here.
         let seq = match imported {
             Some(imported) if record.number <= imported.number => None,
             Some(imported) => Some(key.saturating_sub(imported.offset)),
@@ -287,30 +288,31 @@ fn walk_slice(
     Ok(Ok(()))
 }
 
-/// Compares the chains with the events that the log still has: each that is audited must have its record, about that very event. Finds a
-/// chain that was set back as a whole.
+/// Compares the chains with the events that the log still has: each audited event must have a record with its digest. Detects a
+/// chain that was reset as a whole.
 pub fn verify_log(tx: &impl Read, verified: &mut Verified) -> Result<(), StoreError> {
     let end = events::cursor(tx, recorder::NAME)?;
     let mut position = events::first_kept(tx)?.saturating_sub(1);
     while position < end {
         let batch = events::read_batch(tx, position, SLICE)?;
         let Some(last) = batch.last().map(|event| event.seq) else { break };
-        // The records of imported events tell of them as they were in the log that they came from.
-        let is_told = |event: &&events::Event| event.seq <= end && !event.record.is_erased() && !event.is_imported();
-        for event in batch.iter().filter(is_told) {
+        // Records of imported events describe them as they were in the original log.
+        let is_checked = |event: &&events::Event| event.seq <= end && !event.record.is_erased() && !event.is_imported();
+        for event in batch.iter().filter(is_checked) {
             let tenant = event.record.tenant_id;
             let offset = repo::head(tx, tenant)?.map_or(0, |head| head.offset());
             let found = repo::RECORDS.get(tx, &(tenant, event.record.number + offset));
             let reason = match found {
-                // Damage was found on the walk along the chain.
+                // The verification of the chain has already reported the damage.
                 Err(StoreError::Damaged { .. }) => continue,
                 Err(error) => return Err(error),
                 Ok(Some(record)) => {
-                    let told = serde_json::from_slice::<Entry>(&record.body).map(|entry| entry.event_sha256).unwrap_or_default();
-                    if told == hex(&digest(&event.record.body)) {
+                    let recorded =
+                        serde_json::from_slice::<Entry>(&record.body).map(|entry| entry.event_sha256).unwrap_or_default();
+                    if recorded == hex(&digest(&event.record.body)) {
                         continue;
                     }
-                    format!("event {} of the log is another than the record tells of", event.record.id)
+                    format!("event {} of the log does not match its record", event.record.id)
                 }
                 Ok(None) if is_due(tx, event)? => format!("event {} of the log has no record", event.record.id),
                 Ok(None) => continue,
@@ -323,7 +325,7 @@ pub fn verify_log(tx: &impl Read, verified: &mut Verified) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Whether an event must have a record: it is audited, and its record is not past its time.
+/// Whether an event must have a record: it is audited, and its record has not expired.
 fn is_due(tx: &impl Read, event: &events::Event) -> Result<bool, StoreError> {
     if !Entry::of(event, 0).is_ok_and(|entry| entry.is_some()) {
         return Ok(false);
@@ -335,7 +337,7 @@ fn is_due(tx: &impl Read, event: &events::Event) -> Result<bool, StoreError> {
     Ok(anchor.is_none_or(|anchor| event.record.number + offset > anchor.seq))
 }
 
-/// What `tenantd check` compares of the chains: everything but the signatures, for which it has no key.
+/// The chain check of `tenantd check`. It skips the signatures, because it has no key.
 #[derive(Debug)]
 pub(super) struct Chains;
 

@@ -1,7 +1,8 @@
-//! Users as administrators manage them: the directory's use cases, together with what signing in has of each user.
+//! User management for administrators: the directory's use cases, together with each user's credentials and sessions.
 //!
-//! A password is never known to an administrator: they get a token that works once and for three days, and the person sets the password
-//! with it. **Invariant:** whoever creates, changes or gets into an account covers it, before and after. Reducing or ending one is free.
+//! An administrator never learns a password. They get a token that works once within three days, and the person sets the password
+//! with it. **Invariant:** a caller that creates, changes or gains access to an account covers it before and after the change.
+//! Reducing or removing an account does not require that.
 
 use std::time::Duration;
 
@@ -24,20 +25,20 @@ use tenantd_store::{
 use super::{
     error::AuthError,
     model::Session,
-    repo::{self, Issued, PasswordTokenRecord, TokenDigest},
+    repo::{self, IssueContext, PasswordTokenRecord, TokenDigest},
     service::{SESSIONS_ENDED, Users, new_token},
 };
 
 const TOKEN_LIFE: Duration = Duration::from_hours(72);
 
-/// A token for setting a password: the only time it is seen.
+/// A token for setting a password. The plaintext exists only here; the store has its digest.
 #[derive(Clone, Debug)]
 pub(super) struct PasswordToken {
     pub(super) token: Secret,
     pub(super) expires_at: Timestamp,
 }
 
-/// Who manages users.
+/// The caller that manages users.
 #[derive(Clone, Debug)]
 pub struct Manager {
     authority: Authority,
@@ -45,12 +46,12 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// An account has no end of its own, so it does not count when the manager's credential ends.
+    /// An account does not expire, so the expiry of the manager's credential does not count.
     pub fn of(principal: &Principal) -> Self {
         Self { authority: principal.authority().with_until(None), tenant_kind: principal.tenant_kind }
     }
 
-    /// Whoever decides how people prove who they are gets into every account: they must cover the strongest.
+    /// A caller that controls how people authenticate can access every account, so they must cover the most powerful role.
     pub fn check_every_account(&self) -> Result<(), AuthError> {
         self.check_act_through(Some(if self.is_platform() { Role::Operator } else { Role::Admin }))
     }
@@ -63,12 +64,12 @@ impl Manager {
         self.tenant_kind == TenantKind::Platform
     }
 
-    /// Operators belong to the platform tenant, and everyone else to another.
+    /// Checks that the role fits the tenant: operators belong to the platform tenant, all other roles to other tenants.
     pub fn check_place(&self, role: Role) -> Result<(), AuthError> {
         if (role == Role::Operator) == self.is_platform() { Ok(()) } else { Err(DirectoryError::RoleMismatch.into()) }
     }
 
-    /// Whether they may do what could let them act through an account with this role. A contact has none, and cannot act.
+    /// Checks that the caller may do something that could let them act through an account with this role. A contact has no role.
     fn check_act_through(&self, role: Option<Role>) -> Result<(), AuthError> {
         self.check_change(role, role, true)
     }
@@ -79,7 +80,7 @@ impl Manager {
     }
 }
 
-/// What an account with this role may do: everything of its role, over the whole tenant, from anywhere.
+/// Returns the authority of an account with this role: all scopes of the role, over the whole tenant, from any network.
 fn account_authority(tenant: TenantId, role: Role) -> Authority {
     Authority::new(tenant, role.grants())
 }
@@ -94,7 +95,7 @@ impl Users {
         Ok(())
     }
 
-    /// Creates a user; staff with a token to set their password with.
+    /// Creates a user. A member of staff gets a token to set their password.
     pub(super) fn create_account(
         &self,
         tx: &mut WriteTx,
@@ -133,13 +134,13 @@ impl Users {
             self.owners.pause_keys_of(tx, act, id, PauseReason::Demoted, Some((&kept, manager.tenant_kind)))?;
         }
         if user.role() != before.role() || user.email != before.email {
-            // A link that somebody has for the account as it was does not open it as it is.
+            // A link that was issued for the old role or address must not work for the changed account.
             repo::remove_password_tokens_of(tx, (user.tenant_id, id))?;
         }
         Ok(user)
     }
 
-    /// Removes a user with all that they could sign in with. The keys that they answer for are paused.
+    /// Removes a user with their credentials, and pauses the keys that they own.
     pub(super) fn remove_account(
         &self,
         tx: &mut WriteTx,
@@ -157,7 +158,7 @@ impl Users {
         Ok(user)
     }
 
-    /// Forgets who a user is at their identity provider. The next sign-on from there is matched by its address again.
+    /// Removes the link between a user and their identity at the provider. The next sign-on matches by e-mail address again.
     pub(super) fn unlink_account(&self, tx: &mut WriteTx, act: &mut Act, manager: &Manager, id: UserId) -> Result<User, AuthError> {
         let user = account(tx, act, id)?;
         manager.check_act_through(user.role())?;
@@ -165,7 +166,7 @@ impl Users {
         Ok(self.directory.link_user(tx, act, &user, None)?)
     }
 
-    /// Gives out a new token. The old password works until a new one is set.
+    /// Issues a new token. The old password works until a new one is set.
     pub(super) fn issue_password_token(
         &self,
         tx: &mut WriteTx,
@@ -180,16 +181,16 @@ impl Users {
         Ok((self.directory.touch_user(tx, act, user)?, token))
     }
 
-    /// Whether a password can be set with the token now.
+    /// Checks that the token can set a password now.
     pub fn check_password_token(&self, token: &Secret, now: Timestamp) -> Result<(), AuthError> {
         let token = digest(token.expose().as_bytes());
         self.store.read(|tx| self.usable(tx, &token, now)).map(drop)
     }
 
-    /// Sets a password with a token, which then is used up.
+    /// Sets a password with a token, which then stops working.
     pub async fn redeem_password_token(&self, token: &Secret, password: Secret, now: Timestamp) -> Result<(), AuthError> {
         let token = digest(token.expose().as_bytes());
-        // Hashing is dear: nobody gets it done without a token.
+        // Hashing is expensive, so check the token first.
         let user = self.store.read(|tx| self.usable(tx, &token, now))?;
         let intent = self.tenants.guarding_intent(user.tenant_id, now, Actor::system("password token"));
         let password = self.hash_password(password, &intent).await?;
@@ -203,19 +204,19 @@ impl Users {
         self.set_password(tx, act, user, password).map(drop)
     }
 
-    /// Who may set their password with the token now. The account must be as it was when the token was issued, and whoever issued it must
-    /// still cover it.
+    /// Returns the user who may set their password with the token now. The account must not have changed since the token was
+    /// issued, and the issuer must still cover it.
     fn usable(&self, tx: &impl Read, token: &TokenDigest, now: Timestamp) -> Result<User, AuthError> {
         let record = repo::PASSWORD_TOKENS.get(tx, token)?.filter(|record| now < record.expires_at).ok_or(AuthError::BadToken)?;
         let PasswordTokenRecord { tenant_id, user_id, issued, .. } = record;
-        let Issued { role, email, by } = issued.ok_or(AuthError::BadToken)?;
+        let IssueContext { role, email, by } = issued.ok_or(AuthError::BadToken)?;
         let unchanged = |user: &User| user.status == UserStatus::Active && user.role() == Some(role) && user.email == email;
         let user = directory::user(tx, tenant_id, user_id)?.filter(unchanged).ok_or(AuthError::BadToken)?;
         let issuer = self.authority_now(tx, tenant_id, &by, now)?.ok_or(AuthError::BadToken)?;
         if issuer.with_until(None).covers(&account_authority(tenant_id, role)) { Ok(user) } else { Err(AuthError::BadToken) }
     }
 
-    /// What somebody who did something in a tenant may do there now; `None` if they are gone or disabled.
+    /// Returns the current authority of an actor in a tenant. Returns `None` if the actor no longer exists or is disabled.
     fn authority_now(
         &self,
         tx: &impl Read,
@@ -240,8 +241,8 @@ impl Users {
     }
 }
 
-/// Whether a change could let somebody else into the account: by another address, which sign-ons and links go to; by another external id,
-/// which imports know it by; or because it was disabled.
+/// Whether a change could give another person access to the account: a new address receives sign-ons and links, a new external id
+/// redirects imports, and enabling reopens a disabled account.
 fn opens_account(before: &User, change: &UserChange) -> bool {
     let moves = change.email.as_ref().is_some_and(|email| normalize_email(email).ok() != before.email);
     let renamed = change.external_id != Change::Keep && change.external_id.clone().apply(None) != before.external_id;
@@ -253,7 +254,7 @@ fn account(tx: &impl Read, act: &Act, id: UserId) -> Result<User, AuthError> {
     directory::user(tx, act.tenant_id, id)?.ok_or(AuthError::NotFound)
 }
 
-/// The sessions of a user behind a position, each with its own.
+/// Returns the sessions of a user after a position, each with its own position.
 pub(super) fn sessions(
     tx: &impl Read,
     user: &User,
@@ -263,12 +264,12 @@ pub(super) fn sessions(
     Ok(repo::sessions_of(tx, (user.tenant_id, user.id), after, limit)?)
 }
 
-/// Makes a token in place of those before.
+/// Issues a token and removes all earlier tokens of the user.
 fn issue(tx: &mut WriteTx, act: &mut Act, user: &User) -> Result<PasswordToken, AuthError> {
     let role = user.role().ok_or(AuthError::NotStaff)?;
     repo::remove_password_tokens_of(tx, (user.tenant_id, user.id))?;
     let (token, expires_at) = (new_token(act), act.guard_time() + TOKEN_LIFE);
-    let issued = Issued { role, email: user.email.clone(), by: act.actor.clone() };
+    let issued = IssueContext { role, email: user.email.clone(), by: act.actor.clone() };
     let record = PasswordTokenRecord { tenant_id: user.tenant_id, user_id: user.id, expires_at, issued: Some(issued) };
     repo::PASSWORD_TOKENS.put(tx, &digest(token.expose().as_bytes()), &record)?;
     Ok(PasswordToken { token, expires_at: act.now + TOKEN_LIFE })

@@ -1,5 +1,5 @@
-//! The check of every credential. It answers from memory while nothing has changed, and by point reads otherwise; what it
-//! notes about use is written in batches by `upkeep`.
+//! Authenticates every credential. It caches results until a record changes, and uses point reads otherwise. `upkeep` stores the
+//! times of use in batches.
 
 use std::{
     collections::HashMap,
@@ -35,14 +35,14 @@ pub struct SliceAuthenticator {
     rules: SessionRules,
     tenants: Tenants,
     keys: ApiKeys,
-    sessions: VersionedCache<TokenDigest, Option<Known>, 2>,
-    /// When sessions in memory were last seen.
-    seen: Mutex<HashMap<TokenDigest, Seen>>,
+    sessions: VersionedCache<TokenDigest, Option<CachedSession>, 2>,
+    /// When cached sessions were last used.
+    seen: Mutex<HashMap<TokenDigest, LastSeen>>,
 }
 
-struct Seen {
+struct LastSeen {
     at: Arc<AtomicI64>,
-    /// What the store knows.
+    /// The time that is stored.
     written: i64,
 }
 
@@ -52,8 +52,8 @@ impl std::fmt::Debug for SliceAuthenticator {
     }
 }
 
-/// A session and who it belongs to.
-struct Known {
+/// A session and the identity of its user.
+struct CachedSession {
     session: Session,
     principal: Arc<Principal>,
     last_seen: Arc<AtomicI64>,
@@ -68,18 +68,18 @@ impl SliceAuthenticator {
     fn active_tenant(&self, id: TenantId, now: Timestamp) -> Result<Arc<Option<Tenant>>, AuthError> {
         let tenant = self.tenants.cached(id)?;
         match tenant.as_ref() {
-            None => Err(AuthError::Invalid("The credential's tenant no longer exists.")),
-            Some(known) if known.is_over(now) => Err(AuthError::TenantClosed("The time of this evaluation is over.")),
+            None => Err(AuthError::Invalid("The tenant of this credential no longer exists.")),
+            Some(known) if known.is_over(now) => Err(AuthError::TenantClosed("This evaluation has ended.")),
             Some(known) => match known.status {
                 TenantStatus::Active => Ok(tenant.clone()),
                 TenantStatus::Suspended => Err(AuthError::TenantSuspended),
-                TenantStatus::Preparing => Err(AuthError::TenantClosed("The tenant is being filled; try again in a moment.")),
-                TenantStatus::Deleting => Err(AuthError::Invalid("The credential's tenant no longer exists.")),
+                TenantStatus::Preparing => Err(AuthError::TenantClosed("The tenant is still being prepared. Retry in a moment.")),
+                TenantStatus::Deleting => Err(AuthError::Invalid("The tenant of this credential no longer exists.")),
             },
         }
     }
 
-    fn load_session(&self, token: &TokenDigest) -> Result<Option<Known>, StoreError> {
+    fn load_session(&self, token: &TokenDigest) -> Result<Option<CachedSession>, StoreError> {
         let found = self.store.read(|tx| {
             let Some(session) = repo::get_session(tx, token)? else { return Ok(None) };
             let user = directory::user(tx, session.tenant_id, session.user_id)?;
@@ -102,16 +102,16 @@ impl SliceAuthenticator {
             superseded: false,
         };
         let stored = session.last_seen_at.as_millis();
-        let new = || Seen { at: Arc::new(AtomicI64::new(stored)), written: stored };
+        let new = || LastSeen { at: Arc::new(AtomicI64::new(stored)), written: stored };
         let last_seen = self.seen().entry(*token).or_insert_with(new).at.clone();
-        Ok(Some(Known { session, principal: Arc::new(principal), last_seen }))
+        Ok(Some(CachedSession { session, principal: Arc::new(principal), last_seen }))
     }
 
-    fn seen(&self) -> std::sync::MutexGuard<'_, HashMap<TokenDigest, Seen>> {
+    fn seen(&self) -> std::sync::MutexGuard<'_, HashMap<TokenDigest, LastSeen>> {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sessions that were seen since this was last asked, for writing it down.
+    /// Returns the sessions used since the last call, with the time of their last use.
     pub(super) fn take_seen(&self) -> Vec<(TokenDigest, Timestamp)> {
         let mut taken = Vec::new();
         for (token, seen) in self.seen().iter_mut() {
@@ -124,7 +124,7 @@ impl SliceAuthenticator {
         taken
     }
 
-    /// Lets go of sessions that have ended.
+    /// Drops sessions that have ended from memory.
     pub(super) fn forget(&self, tokens: &[TokenDigest]) {
         let mut seen = self.seen();
         for token in tokens {
@@ -150,7 +150,9 @@ impl Authenticator for SliceAuthenticator {
     fn api_key(&self, key: &Secret, client: Option<IpAddr>, clocks: &Reading) -> Result<Arc<Principal>, AuthError> {
         let admitted = self.keys.admit(key, client, clocks)?;
         let tenant = self.active_tenant(admitted.tenant_id(), clocks.installation())?;
-        let Some(tenant) = tenant.as_ref() else { return Err(AuthError::Invalid("The credential's tenant no longer exists.")) };
+        let Some(tenant) = tenant.as_ref() else {
+            return Err(AuthError::Invalid("The tenant of this credential no longer exists."));
+        };
         Ok(admitted.principal(&tenant.name, tenant.kind))
     }
 

@@ -1,35 +1,35 @@
-//! Passwords that are being checked, by account. A check takes a while, and only its end is written down: without a place for each before
-//! it begins, a caller could have many guesses checked at the same time, however few are free.
+//! Counts the password checks in progress, by account. A check takes a while, and a failure is stored only after it. Without this
+//! count, a caller could bypass the limit of free guesses with many concurrent requests.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// An account, known or not.
+/// The key of an account, whether or not it exists.
 type Account = [u8; 16];
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checks(Arc<Mutex<HashMap<Account, u32>>>);
 
-/// A check that is under way, until this is dropped.
+/// A check in progress. Dropping it ends the check.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct OngoingCheck {
     checks: Checks,
     account: Account,
-    /// How many there are of the account, with this one.
+    /// The number of checks in progress for the account, including this one.
     pub(super) count: u32,
 }
 
 impl Checks {
-    pub(super) fn begin(&self, account: Account) -> UnderWay {
+    pub(super) fn begin(&self, account: Account) -> OngoingCheck {
         let count = {
             let mut checks = self.lock();
             let count = checks.entry(account).or_default();
             *count += 1;
             *count
         };
-        UnderWay { checks: self.clone(), account, count }
+        OngoingCheck { checks: self.clone(), account, count }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Account, u32>> {
@@ -37,7 +37,7 @@ impl Checks {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for OngoingCheck {
     fn drop(&mut self) {
         let mut checks = self.checks.lock();
         if let Some(count) = checks.get_mut(&self.account) {
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn checks_are_counted_by_account_and_forgotten_at_their_end() {
+    fn checks_are_counted_by_account_until_they_end() {
         let checks = Checks::default();
         let (first, second, other) = (checks.begin([1; 16]), checks.begin([1; 16]), checks.begin([2; 16]));
         assert_eq!((first.count, second.count, other.count), (1, 2, 1));

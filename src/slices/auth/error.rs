@@ -1,4 +1,4 @@
-//! What can go wrong with users and signing in.
+//! Errors of users and of signing in.
 
 use tenantd_api_keys::ApiKeyError;
 use tenantd_base::{authority::Lacking, id::TenantId, secrets::PasswordError};
@@ -6,7 +6,7 @@ use tenantd_directory::DirectoryError;
 use tenantd_platform::Tenant;
 use tenantd_store::StoreError;
 
-/// A tenant that somebody can sign in to.
+/// A tenant that the person can sign in to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TenantChoice {
     pub id: TenantId,
@@ -22,23 +22,23 @@ impl TenantChoice {
 
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
-    #[error("there is no such user")]
+    #[error("the user does not exist")]
     NotFound,
-    /// Unknown, used, expired or withdrawn: nobody is told which.
+    /// The token is unknown, used, expired or withdrawn. The error does not reveal which.
     #[error("the token is not valid")]
     BadToken,
-    #[error("only staff sign in")]
+    #[error("only staff can sign in")]
     NotStaff,
     #[error("{0} is required for {1}")]
     Required(&'static str, &'static str),
-    #[error("{0} is not for {1}")]
+    #[error("{0} is not allowed for {1}")]
     NotFor(&'static str, &'static str),
     /// The caller does not cover the account, before or after the change.
     #[error("the caller lacks {0}")]
     Lacking(Lacking),
     #[error("{0}")]
     BadPassword(&'static str),
-    /// Unknown account, wrong password, disabled account or suspended tenant: nobody is told which.
+    /// Unknown account, wrong password, disabled account or suspended tenant. The error does not reveal which.
     #[error("e-mail address or password is wrong")]
     Refused,
     /// The password is right at several tenants.

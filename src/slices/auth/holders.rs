@@ -1,7 +1,7 @@
-//! What people and keys may do now, for those who act for them later.
+//! Returns the current rights of users and keys, for background work that acts on their behalf.
 //!
-//! Someone who signs in only through an identity provider is known to us by their visits alone: nobody tells us that they have left. So
-//! nothing acts for them once their provider is off, or [`LAPSES_AFTER`] their last visit.
+//! An identity provider does not report when a person leaves. So if a user can sign in only through a provider, nothing acts for
+//! them once the provider is disabled, or [`LAPSES_AFTER`] after their last sign-in.
 
 use std::time::Duration;
 
@@ -22,13 +22,13 @@ use tenantd_store::{
 
 use super::repo;
 
-/// How long the last visit of a person without a password counts.
+/// How long the last sign-in of a user without a password counts.
 const LAPSES_AFTER: Duration = Duration::from_hours(90 * 24);
 
-/// Whether an identity provider of a tenant is there and switched on.
+/// Returns whether an identity provider of a tenant exists and is enabled.
 pub type ProviderIsOn = fn(&ReadTx, TenantId, IdentityProviderId) -> Result<bool, StoreError>;
 
-/// The rights of the people and keys of all tenants.
+/// Determines the rights of users and keys of all tenants.
 #[derive(Clone, Debug)]
 pub struct CredentialRights {
     pub tenants: Tenants,
@@ -36,7 +36,7 @@ pub struct CredentialRights {
 }
 
 impl CredentialRights {
-    /// The rights of a person, if they could sign in now.
+    /// Returns the rights of a user, if they could sign in now.
     fn of_person(&self, tx: &ReadTx, user: &User, kind: TenantKind, now: Timestamp) -> Result<Option<Authority>, StoreError> {
         let role = user.role().filter(|_| user.status == UserStatus::Active);
         let Some(rights) = role.map(|role| Authority::new(user.tenant_id, role.grants_in(kind))) else { return Ok(None) };
@@ -64,7 +64,7 @@ impl HolderRights for CredentialRights {
                 Ok(id) => api_keys::authority_of(tx, tenant, id, known.kind, now)?,
                 Err(_) => None,
             },
-            // tenantd itself, and its operator on this machine.
+            // tenantd itself, and the operator on this machine.
             ActorKind::System => Some(Authority::everything(tenant)),
             ActorKind::Workflow | ActorKind::Agent => None,
         };

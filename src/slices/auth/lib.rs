@@ -1,7 +1,7 @@
-//! Who may sign in: passwords, sessions, and the check of every credential. The people themselves are the directory's.
+//! Authentication: passwords, sessions, and the check of every credential. The directory owns the user records.
 //!
-//! **Boundary:** this slice is the kernel's `Authenticator`. For that it asks `api_keys` about keys, `platform` about tenants and
-//! `directory` about people, through their faces.
+//! **Boundary:** this slice implements the kernel's `Authenticator`. It uses the public interfaces of `api_keys` for keys,
+//! `platform` for tenants and `directory` for users.
 
 mod accounts;
 mod api;
@@ -75,12 +75,12 @@ impl Auth {
         (session, users, user, sessions, sso)
     }
 
-    /// The schemas of the records that only events carry.
+    /// The schemas of records that appear only in events.
     pub fn record_schemas() -> Map<String, Value> {
         openapi::schemas::<api::RefusedSignIn>()
     }
 
-    /// What only the admin socket serves.
+    /// The operations that only the admin socket serves.
     pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
         api::AdminUsersApi { users: self.users.clone(), tenants, store: self.store.clone() }
     }
@@ -93,8 +93,8 @@ impl Auth {
         });
     }
 
-    /// Password hashes go along to another installation, so that people can sign in there; sessions and one-time tokens do not. Of a file
-    /// that nobody vouches for they do not arrive: an administrator gives out new tokens.
+    /// The tables that move with a tenant to another installation. Password hashes move, so that people can sign in there; sessions
+    /// and one-time tokens do not. Password hashes from an unverified file are not imported: an administrator issues new tokens.
     pub fn portable() -> Vec<Box<dyn Portable>> {
         let arrive = |arrival: &mut Arrival, key: repo::UserKey, credential: repo::CredentialRecord| {
             credential.password.check().map_err(PortError::wrong)?;
@@ -107,7 +107,7 @@ impl Auth {
         let credentials = Carrier::turning("credential", &repo::CREDENTIALS, |_, key, record| Ok(Some((key, record))), arrive);
         let kept = credentials.kept_by(|tx, key, credential| {
             let user = directory::user(tx, key.0, key.1)?;
-            user.ok_or_else(|| PortError::Wrong(format!("it is the password of {}, who is not in the file", key.1)))?;
+            user.ok_or_else(|| PortError::Wrong(format!("the password belongs to the user {}, who is not in the file", key.1)))?;
             Ok(repo::CREDENTIALS.put(tx, key, credential)?)
         });
         vec![kept.boxed()]
@@ -117,7 +117,7 @@ impl Auth {
         vec![&repo::CREDENTIALS, &repo::PASSWORD_TOKENS, &repo::SESSIONS, &repo::LOGIN_FAILURES]
     }
 
-    /// What tenants have in tables whose keys do not begin with them.
+    /// The rows of tenants in tables whose keys do not begin with the tenant.
     pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
         vec![&repo::SESSIONS_OF_TENANTS, &repo::PASSWORD_TOKENS_OF_TENANTS]
     }

@@ -1,4 +1,4 @@
-//! Sessions, and the rules of signing in.
+//! Sessions and the rules of signing in.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tenantd_base::{
 
 use super::error::AuthError;
 
-/// A member of staff that is to be created.
+/// A member of staff to create.
 #[derive(Clone, Debug)]
 pub struct NewUser {
     pub tenant_id: TenantId,
@@ -23,8 +23,7 @@ pub struct NewUser {
     pub role: Role,
 }
 
-/// Why a sign-in was refused. The words are those of the event, for whoever looks after the tenant; the person in front of the browser is
-/// told less.
+/// Why a sign-in was refused. Administrators of the tenant see the reason in the event. The person at the browser sees less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
     WrongPassword,
@@ -32,13 +31,13 @@ pub enum RefusalReason {
     Throttled,
     /// The password is right, but the operator has suspended the tenant.
     TenantSuspended,
-    /// The browser that comes back is not the one that was sent to the provider, or says so of a sign-on that never was.
+    /// The browser that returned is not the one that started the sign-on, or the sign-on does not exist.
     StateMismatch,
-    /// The same answer of the provider came a second time.
+    /// The provider's response was used a second time.
     Replayed,
-    /// The person took longer than a sign-on lasts.
+    /// The sign-on took too long and expired.
     SignOnExpired,
-    /// The provider is not there any more, or disabled, or its tenant is suspended.
+    /// The provider was removed or disabled, or its tenant is suspended.
     ProviderGone,
     ProviderRefused,
     ProviderUnavailable,
@@ -54,9 +53,9 @@ pub enum RefusalReason {
     ForeignDomain,
     NoAccount,
     AccountDisabled,
-    /// The address belongs to somebody who cannot be signed in through this provider.
+    /// The address belongs to a user who cannot sign in through this provider.
     AddressTaken,
-    /// The address belongs to somebody who is another person at this provider.
+    /// The address belongs to a user who is linked to a different identity at this provider.
     OtherIdentity,
 }
 
@@ -90,26 +89,26 @@ impl RefusalReason {
     }
 }
 
-/// A sign-in that was refused, as far as it is known whose it was to be.
+/// A refused sign-in, with the user and the provider if they are known.
 #[derive(Clone, Debug)]
 pub struct RefusedSignIn {
     pub reason: RefusalReason,
     pub user: Option<(UserId, String)>,
-    /// The provider that somebody wanted to sign in through, and its name if it is still there.
+    /// The identity provider of the attempt, and its name if it still exists.
     pub identity_provider: Option<(IdentityProviderId, Option<String>)>,
 }
 
 const MIN_PASSWORD: usize = 12;
 const MAX_PASSWORD: usize = 256;
 
-/// Length is what makes a password strong; nothing else is asked of it.
+/// Checks the length of a password. There are no other rules, because length determines its strength.
 pub fn check_password(password: &Secret) -> Result<(), AuthError> {
     let length = password.expose().chars().count();
     if length < MIN_PASSWORD {
-        return Err(AuthError::BadPassword("a password has at least 12 characters"));
+        return Err(AuthError::BadPassword("the password must have at least 12 characters"));
     }
     if length > MAX_PASSWORD {
-        return Err(AuthError::BadPassword("a password has at most 256 characters"));
+        return Err(AuthError::BadPassword("the password must have at most 256 characters"));
     }
     Ok(())
 }
@@ -121,7 +120,7 @@ pub struct Session {
     pub user_id: UserId,
     pub created_at: Timestamp,
     pub last_seen_at: Timestamp,
-    /// The end in any case.
+    /// When the session ends at the latest.
     pub expires_at: Timestamp,
 }
 
@@ -142,7 +141,7 @@ impl SessionRules {
     }
 }
 
-/// Wrong passwords for one account, known or not.
+/// The count of wrong passwords for one account, whether or not it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoginFailures {
     pub count: u32,
@@ -150,13 +149,13 @@ pub struct LoginFailures {
     pub blocked_until: Timestamp,
 }
 
-/// Wrong passwords that are free. More are free if they were right for another account of the address: somebody with different passwords
-/// at two tenants signs in to one of them several times a day.
+/// How many wrong passwords are allowed without a delay. More are allowed if the password was right for another account of the same
+/// address, because a person with different passwords at two tenants may sign in to one of them several times a day.
 const FREE_FAILURES: u32 = 5;
-const FREE_BESIDE: u32 = 20;
+const FREE_SIBLING_FAILURES: u32 = 20;
 const FIRST_DELAY: Duration = Duration::from_secs(30);
 const LONGEST_DELAY: Duration = Duration::from_hours(1);
-/// After this long without a wrong password the count starts over.
+/// After this time without a wrong password, the count restarts at zero.
 pub const FORGET_FAILURES: Duration = Duration::from_hours(24);
 
 impl LoginFailures {
@@ -164,14 +163,14 @@ impl LoginFailures {
         Self { count: 0, last_at: now, blocked_until: Timestamp::EPOCH }
     }
 
-    /// The count after one more: from the fifth on, each doubles the delay.
+    /// Adds a wrong password. From the fifth on, each one doubles the delay.
     pub fn one_more(self, now: Timestamp) -> Self {
         self.one_more_of(FREE_FAILURES, now)
     }
 
-    /// The same for a password that was right for another account of the address, from the twentieth on.
-    pub fn one_more_beside(self, now: Timestamp) -> Self {
-        self.one_more_of(FREE_BESIDE, now)
+    /// Adds a password that was right for another account of the same address. The delay starts with the twentieth.
+    pub fn one_more_sibling(self, now: Timestamp) -> Self {
+        self.one_more_of(FREE_SIBLING_FAILURES, now)
     }
 
     fn one_more_of(self, free: u32, now: Timestamp) -> Self {
@@ -183,13 +182,13 @@ impl LoginFailures {
         Self { count, last_at: now, blocked_until }
     }
 
-    /// How many passwords may be checked at the same time: as many as are still free, and one behind those.
+    /// Returns how many passwords may be checked at the same time: the remaining free ones, but at least one.
     pub fn places(self, now: Timestamp) -> u32 {
         let count = if now >= self.last_at + FORGET_FAILURES { 0 } else { self.count };
         FREE_FAILURES.saturating_sub(count).max(1)
     }
 
-    /// How long no password is looked at.
+    /// Returns for how long no password is checked. `None` if there is no delay.
     pub fn wait_seconds(self, now: Timestamp) -> Option<u64> {
         let wait = self.blocked_until.since(now);
         (!wait.is_zero()).then(|| wait.as_secs() + u64::from(wait.subsec_nanos() > 0))
@@ -201,7 +200,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fifth_wrong_password_blocks_and_each_further_one_doubles_the_delay() {
+    fn the_delay_starts_at_the_fifth_wrong_password_and_doubles() {
         let mut now = Timestamp::from_millis(1_000_000);
         let mut failures = LoginFailures::none(now);
         let mut waits = Vec::new();
@@ -218,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_password_has_a_least_and_a_most_length() {
+    fn a_password_has_a_minimum_and_a_maximum_length() {
         assert!(check_password(&Secret::new("short")).is_err());
         assert!(check_password(&Secret::new("a".repeat(257))).is_err());
         assert!(check_password(&Secret::new("long enough to be one")).is_ok());

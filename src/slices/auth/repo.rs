@@ -1,5 +1,5 @@
-//! Credentials, sessions and wrong passwords as they are stored. A session is found by the digest of its token; the token itself is
-//! nowhere.
+//! Stored credentials, sessions and counts of wrong passwords. A session is stored under the digest of its token; the token itself
+//! is not stored.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use super::model::{LoginFailures, Session};
 
 pub(super) type UserKey = (TenantId, UserId);
 
-/// What someone signs in with.
+/// The password of a user.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct CredentialRecord {
     pub(super) password: PasswordHash,
@@ -38,13 +38,13 @@ pub(super) struct PasswordTokenRecord {
     pub(super) tenant_id: TenantId,
     pub(super) user_id: UserId,
     pub(super) expires_at: Timestamp,
-    /// `None` for one of an older release, which did not write it down.
-    pub(super) issued: Option<Issued>,
+    /// `None` for a token from an older release, which did not store it.
+    pub(super) issued: Option<IssueContext>,
 }
 
-/// What a token was issued for, and by whom.
+/// The state of the account when the token was issued, and the issuer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Issued {
+pub(super) struct IssueContext {
     pub(super) role: Role,
     pub(super) email: Option<String>,
     pub(super) by: Actor,
@@ -53,12 +53,12 @@ pub(super) struct Issued {
 impl Record for PasswordTokenRecord {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before what the token was issued for.
+    /// Version 1 lacks `issued`.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
         }
-        decode_fields(&[fields, &encode_fields(&None::<Issued>)?].concat())
+        decode_fields(&[fields, &encode_fields(&None::<IssueContext>)?].concat())
     }
 }
 
@@ -79,18 +79,18 @@ pub(super) fn remove_password_tokens_of(tx: &mut WriteTx, user: UserKey) -> Resu
     Ok(())
 }
 
-/// Tokens that can no longer be used.
+/// Returns expired tokens, at most `limit`.
 pub(super) fn expired_password_tokens(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
     PASSWORD_TOKENS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
 }
 
-/// Sessions and tokens are found by digests, and by their user in a tenant.
+/// Find the sessions and tokens of a tenant through their indexes by user, because the keys are digests.
 pub(super) static SESSIONS_OF_TENANTS: RowsByIndex<TokenDigest, Session> =
     RowsByIndex { table: &SESSIONS, index: &SESSIONS_BY_USER };
 pub(super) static PASSWORD_TOKENS_OF_TENANTS: RowsByIndex<TokenDigest, PasswordTokenRecord> =
     RowsByIndex { table: &PASSWORD_TOKENS, index: &PASSWORD_TOKENS_BY_USER };
 
-/// The digest of a session's token.
+/// The digest of a session token or a password token.
 pub(super) type TokenDigest = [u8; 32];
 
 impl Record for Session {
@@ -126,7 +126,7 @@ pub(super) fn remove_sessions_of(tx: &mut WriteTx, user: UserKey) -> Result<(), 
     Ok(())
 }
 
-/// Sessions of a user behind a position, at most `limit`, each with its position.
+/// Returns the sessions of a user after a position, at most `limit`, each with its position.
 pub(super) fn sessions_of(
     tx: &impl Read,
     user: UserKey,
@@ -145,8 +145,8 @@ pub(super) fn sessions_of(
     Ok(sessions)
 }
 
-/// Sessions whose absolute end has passed.
-pub(super) fn ended_sessions(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
+/// Returns the sessions whose absolute end has passed, at most `limit`.
+pub(super) fn expired_sessions(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
     SESSIONS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
 }
 
@@ -154,33 +154,33 @@ impl Record for LoginFailures {
     const VERSION: u8 = 1;
 }
 
-/// A digest of what somebody typed, or of an account. Also unknown addresses are counted, and none is to be read here.
+/// A digest of the typed address, or of an account. Unknown addresses count too, and the digest does not reveal them.
 pub(super) type FailureKey = [u8; 16];
 
 static FAILURES_BY_TIME: Index<FailureKey, LoginFailures> =
     Index { table: catalog::LOGIN_FAILURES_BY_TIME, unique: false, keys: |_, failures| vec![failures.last_at.to_bytes()] };
 pub(super) static LOGIN_FAILURES: Table<FailureKey, LoginFailures> = Table::new(catalog::LOGIN_FAILURES, &[&FAILURES_BY_TIME]);
 
-/// Of an address as somebody typed it, with the tenant that they named. It says nothing about whether there is such an account.
+/// Returns the key of a typed address and the named tenant. It does not depend on whether the account exists.
 pub(super) fn failure_key(email: &str, tenant: Option<&str>) -> FailureKey {
     let typed = tenant.map_or_else(|| email.as_bytes().to_vec(), |tenant| [email, "\0", tenant].concat().into_bytes());
     digest(&typed).first_chunk().copied().unwrap_or_default()
 }
 
-/// Of an account.
+/// Returns the key of an account.
 pub(super) fn account_failure_key(user: UserKey) -> FailureKey {
     digest(&[b"account".as_slice(), &user.to_bytes()].concat()).first_chunk().copied().unwrap_or_default()
 }
 
-/// Of an account, for passwords that were right for another one of its address.
-pub(super) fn beside_failure_key(user: UserKey) -> FailureKey {
+/// Returns the key of an account for passwords that were right for another account of the same address.
+pub(super) fn sibling_failure_key(user: UserKey) -> FailureKey {
     digest(&[b"beside".as_slice(), &user.to_bytes()].concat()).first_chunk().copied().unwrap_or_default()
 }
 
-/// Forgets the wrong passwords of an account.
-pub(super) fn forget_failures(tx: &mut WriteTx, user: UserKey) -> Result<(), StoreError> {
+/// Removes the counts of wrong passwords of an account.
+pub(super) fn clear_failures(tx: &mut WriteTx, user: UserKey) -> Result<(), StoreError> {
     LOGIN_FAILURES.remove(tx, &account_failure_key(user))?;
-    LOGIN_FAILURES.remove(tx, &beside_failure_key(user)).map(drop)
+    LOGIN_FAILURES.remove(tx, &sibling_failure_key(user)).map(drop)
 }
 
 pub(super) fn old_failures(tx: &impl Read, before: Timestamp, limit: usize) -> Result<Vec<FailureKey>, StoreError> {
@@ -195,10 +195,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn the_stored_forms_match_the_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let hash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA";
-        // A hash is a text in its stored form: its length and its bytes.
+        // A hash is stored as text: its length and its bytes.
         let password = decode_fields(&[&[u8::try_from(hash.len()).unwrap()], hash.as_bytes()].concat()).unwrap();
         assert_golden("credential", &CredentialRecord { password, set_at: at });
         let by = Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() };
@@ -206,7 +206,7 @@ mod tests {
             tenant_id: TenantId::from_bytes([2; 16]),
             user_id: UserId::from_bytes([3; 16]),
             expires_at: at,
-            issued: Some(Issued { role: Role::Viewer, email: Some("bo@acme.example".to_owned()), by }),
+            issued: Some(IssueContext { role: Role::Viewer, email: Some("bo@acme.example".to_owned()), by }),
         };
         assert_golden("password_token", &token);
         let session = Session {

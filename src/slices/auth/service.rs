@@ -1,4 +1,4 @@
-//! Creating users, their passwords, and beginning and ending sessions.
+//! Use cases: create users, set passwords, start and end sessions.
 
 use tenantd_api_keys::KeyOwners;
 use tenantd_base::{
@@ -22,7 +22,7 @@ use super::{
 
 pub(super) static LOGGED_IN: EventKind = EventKind {
     name: "auth.login",
-    summary: "Someone signed in.",
+    summary: "A user signed in.",
     subject: "user",
     schema: "User",
     reads: Grants::of(&[Scope::UsersRead]),
@@ -39,14 +39,14 @@ pub(super) static LOGIN_FAILED: EventKind = EventKind {
 
 pub(super) static SESSIONS_ENDED: EventKind = EventKind {
     name: "auth.sessions_ended",
-    summary: "All sessions of a user were ended by somebody who may.",
+    summary: "All sessions of a user were ended.",
     subject: "user",
     schema: "User",
     reads: Grants::of(&[Scope::UsersRead]),
     has_changes: false,
 };
 
-/// How many tenants of an address tenantd names to the operator.
+/// How many tenants of an address the operator sees at most.
 const MOST_LISTED: usize = 100;
 
 #[derive(Clone, Debug)]
@@ -60,7 +60,7 @@ pub struct Users {
     pub(super) checks: Checks,
 }
 
-/// A session that has just begun, with its token: the only time it is seen.
+/// A new session with its token. The plaintext token exists only here; the store has its digest.
 #[derive(Debug)]
 pub struct Login {
     pub user: User,
@@ -80,7 +80,7 @@ impl Users {
         Self { store, passwords, sessions, directory, tenants, owners, checks: Checks::default() }
     }
 
-    /// Checks and hashes a password, off the writer: the hash is then handed to the use case.
+    /// Checks and hashes a password outside of a write transaction. The use case then takes the hash.
     pub async fn hash_password(&self, password: Secret, intent: &Intent) -> Result<PasswordHash, AuthError> {
         check_password(&password)?;
         Ok(self.passwords.hash(password, &mut intent.begin().entropy).await?)
@@ -113,7 +113,7 @@ impl Users {
         Ok(user)
     }
 
-    /// Sets a new password and ends all sessions of the user. The tenant is needed where several have the address.
+    /// Sets a new password and ends all sessions of the user. The tenant is required if several tenants have the address.
     pub fn reset_password(
         &self,
         tx: &mut WriteTx,
@@ -149,15 +149,15 @@ impl Users {
         let key = (user.tenant_id, user.id);
         repo::CREDENTIALS.put(tx, &key, &CredentialRecord { password: password.clone(), set_at: act.guard_time() })?;
         repo::remove_sessions_of(tx, key)?;
-        // Whoever has an older link must not be able to set the password once more.
+        // An older link must not be able to set the password again.
         repo::remove_password_tokens_of(tx, key)?;
-        repo::forget_failures(tx, key)?;
-        self.forget_typed(tx, &user)?;
+        repo::clear_failures(tx, key)?;
+        self.clear_typed_failures(tx, &user)?;
         Ok(self.directory.touch_user(tx, act, user)?)
     }
 
-    /// Forgets the wrong passwords that were typed for the user's address, in each way that leads to the account.
-    fn forget_typed(&self, tx: &mut WriteTx, user: &User) -> Result<(), AuthError> {
+    /// Removes the counts of wrong passwords for the user's address: alone, with the tenant's id, and with its slug.
+    fn clear_typed_failures(&self, tx: &mut WriteTx, user: &User) -> Result<(), AuthError> {
         let Some(email) = &user.email else { return Ok(()) };
         let (id, tenant) = (user.tenant_id.to_string(), self.tenant(user.tenant_id)?);
         for named in [None, Some(id.as_str()), tenant.as_ref().map(|tenant| tenant.slug.as_str())] {
@@ -166,13 +166,13 @@ impl Users {
         Ok(())
     }
 
-    /// The tenant's staff.
+    /// Returns the tenant's staff.
     pub fn list(&self, tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, AuthError> {
         Ok(directory::staff(tx, tenant, limit)?)
     }
 
-    /// Begins a session for somebody who has proven who they are, by whatever means, and who may sign in. The `former` one of their browser
-    /// ends with that, whoever's it was: its cookie is overwritten, so nobody could end it by signing out.
+    /// Starts a session for a user who has been authenticated by any method and who may sign in. Ends the `former` session of the
+    /// browser, even if it belongs to another user, because its cookie is overwritten and no one could sign it out.
     pub fn sign_in_proven(&self, tx: &mut WriteTx, act: &mut Act, user: User, former: Option<&Secret>) -> Result<Login, AuthError> {
         if let Some(former) = former {
             repo::remove_session(tx, &digest(former.expose().as_bytes()))?;
@@ -180,7 +180,7 @@ impl Users {
         act.actor = actor_of(&user);
         let (token, now) = (new_token(act), act.guard_time());
         let session = Session {
-            // People see when they signed in by the time in it.
+            // The time in the id is the sign-in time that users see.
             id: SessionId::new(act.now, &mut act.entropy),
             tenant_id: user.tenant_id,
             user_id: user.id,
@@ -196,8 +196,8 @@ impl Users {
         Ok(Login { user, token, session })
     }
 
-    /// Writes down that somebody was not let in. The event is about the user where one is known, else about the provider, and else
-    /// about the tenant.
+    /// Records a refused sign-in as an event. The event is about the user if known, else about the identity provider, else about
+    /// the tenant.
     pub fn note_refusal(&self, tx: &mut WriteTx, act: &mut Act, refused: &RefusedSignIn) -> Result<(), AuthError> {
         let (kind, id) = match (&refused.user, &refused.identity_provider) {
             (Some((id, _)), _) => ("user", id.to_string()),
@@ -211,7 +211,7 @@ impl Users {
         Ok(())
     }
 
-    /// Ends the session; one that has ended already is no error.
+    /// Ends the session. Succeeds if it has already ended.
     pub async fn logout(&self, token: &Secret) -> Result<(), AuthError> {
         let token = digest(token.expose().as_bytes());
         self.store.write(move |tx| Ok::<_, AuthError>(repo::remove_session(tx, &token)?)).await

@@ -1,13 +1,13 @@
-//! Signing in with a password. An address is unique within a tenant, and several tenants can have it on their staff: the password decides
-//! which account it is.
+//! Sign-in with a password. An address is unique within a tenant, but staff of several tenants can have the same address. The
+//! password then decides which account signs in.
 //!
-//! **Invariant:** nobody learns of an account or of a tenant without its password. What a caller sees depends on what they typed, never on
-//! what exists: the number of hashes is always the same, wrong passwords end in one durable write, and only the count of what was typed is
-//! ever reported. If the password is right for several accounts, and only then, tenantd names their tenants.
+//! **Invariant:** a caller cannot detect an account or a tenant without its password. The response depends on what they typed,
+//! never on which accounts exist: the number of hashes is constant, a wrong password causes one durable write, and only the count
+//! of the typed address is reported. tenantd names the tenants only if the password is right for several accounts.
 //!
-//! **Invariant:** every account counts the passwords that were compared with it and were wrong, also when they were right for another
-//! account of the address. An account that has had too many is not compared, and the caller sees no difference. Otherwise somebody with an
-//! account of the same address could try passwords for free.
+//! **Invariant:** every account counts the wrong passwords that were compared with it, even if they were right for another account
+//! of the same address. After too many, the account is no longer compared, and the caller sees no difference. Otherwise a person
+//! with an account of the same address could guess passwords without limit.
 
 use tenantd_base::{clock::Timestamp, id::TenantId, secrets::Secret};
 use tenantd_directory::{self as directory, User, UserStatus, normalize_email};
@@ -15,47 +15,47 @@ use tenantd_platform::{Tenant, TenantError, TenantStatus};
 use tenantd_store::{Read, StoreError, WriteTx, events::Actor};
 
 use super::{
-    checks::UnderWay,
+    checks::OngoingCheck,
     error::{AuthError, TenantChoice},
     model::{LoginFailures, RefusalReason, RefusedSignIn},
     repo::{self, CredentialRecord, FailureKey},
     service::{Login, Users, actor_of},
 };
 
-/// How many accounts of an address a password is compared with, and how many hashes a sign-in takes that names no tenant. Further accounts
-/// of the address are found only by naming the tenant.
+/// How many accounts of an address a password is compared with, and how many hashes a sign-in without a tenant computes. Further
+/// accounts of the address can sign in only by naming the tenant.
 const MOST_ACCOUNTS: usize = 4;
 
-/// Somebody who wants to sign in.
+/// An attempt to sign in.
 #[derive(Debug)]
 pub struct Attempt {
     pub email: String,
     pub password: Secret,
-    /// The id or slug of the tenant, where the address is that of several.
+    /// The id or slug of the tenant, if the caller named one.
     pub tenant: Option<String>,
-    /// The session that the browser had before.
+    /// The session that the browser had before, by its token.
     pub former: Option<Secret>,
 }
 
-/// An account that the address may stand for.
+/// An account with the typed address.
 #[derive(Debug)]
 struct Account {
     user: User,
     credential: CredentialRecord,
     tenant: Tenant,
     failures: LoginFailures,
-    /// Passwords that were right for another account of the address.
-    beside: LoginFailures,
+    /// Passwords that were right for another account of the same address.
+    sibling_failures: LoginFailures,
 }
 
-/// What came of comparing a password with an account.
+/// The result of comparing a password with an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Right,
     Wrong,
-    /// Right, in a tenant that nobody can sign in to at the moment.
+    /// The password is right, but the tenant does not allow sign-ins at the moment.
     Closed,
-    /// Too many passwords were wrong before, or are being compared.
+    /// Not compared, because too many passwords were wrong before or are being compared now.
     NotCompared,
 }
 
@@ -83,10 +83,11 @@ impl Account {
         (self.user.tenant_id, self.user.id)
     }
 
-    /// Whether a password is compared with this account. Naming the tenant gives somebody back an account that others' passwords block.
-    fn is_compared(&self, under_way: &UnderWay, is_named: bool, now: Timestamp) -> bool {
-        let is_blocked = self.failures.wait_seconds(now).is_some() || (!is_named && self.beside.wait_seconds(now).is_some());
-        !is_blocked && under_way.count <= self.failures.places(now)
+    /// Whether to compare a password with this account. Naming the tenant bypasses a block caused by passwords of other accounts.
+    fn is_compared(&self, check: &OngoingCheck, is_named: bool, now: Timestamp) -> bool {
+        let is_blocked =
+            self.failures.wait_seconds(now).is_some() || (!is_named && self.sibling_failures.wait_seconds(now).is_some());
+        !is_blocked && check.count <= self.failures.places(now)
     }
 }
 
@@ -99,12 +100,12 @@ fn count_failure(tx: &mut WriteTx, key: FailureKey, now: Timestamp) -> Result<()
     repo::LOGIN_FAILURES.put(tx, &key, &failures.one_more(now))
 }
 
-/// Counts a password that was right for another account of the address.
-fn count_beside(tx: &mut WriteTx, accounts: &[Account], now: Timestamp) -> Result<(), StoreError> {
+/// Counts a password that was right for another account of the same address.
+fn count_sibling_failures(tx: &mut WriteTx, accounts: &[Account], now: Timestamp) -> Result<(), StoreError> {
     for account in accounts {
-        let key = repo::beside_failure_key(account.key());
+        let key = repo::sibling_failure_key(account.key());
         let failures = failures(tx, key, now)?;
-        repo::LOGIN_FAILURES.put(tx, &key, &failures.one_more_beside(now))?;
+        repo::LOGIN_FAILURES.put(tx, &key, &failures.one_more_sibling(now))?;
     }
     Ok(())
 }
@@ -114,7 +115,7 @@ impl Users {
         Ok(self.tenants.cached(id)?.as_ref().clone())
     }
 
-    /// Whether people can sign in to the tenant now.
+    /// Whether users can sign in to the tenant now.
     fn is_open(&self, tx: &impl Read, id: TenantId) -> Result<bool, StoreError> {
         match self.tenants.get(tx, id) {
             Ok(tenant) => Ok(tenant.status == TenantStatus::Active),
@@ -123,7 +124,7 @@ impl Users {
         }
     }
 
-    /// The staff that the address may stand for, at most as many as passwords are compared.
+    /// Returns the staff with this address, at most as many as passwords are compared.
     fn staff(&self, tx: &impl Read, email: &str, named: Option<&str>) -> Result<Vec<User>, StoreError> {
         let Some(named) = named else { return directory::staff_by_address(tx, email, MOST_ACCOUNTS) };
         let tenant = match named.parse::<TenantId>() {
@@ -136,8 +137,8 @@ impl Users {
         }
     }
 
-    /// The accounts that the address may stand for. One without a password looks like none: nobody can sign in to it yet. So does one of a
-    /// tenant that is being filled or removed.
+    /// Returns the accounts with this address. Leaves out accounts without a password, because no one can sign in to them yet, and
+    /// accounts of a tenant that is being prepared or removed.
     fn accounts(&self, tx: &impl Read, email: &str, named: Option<&str>, now: Timestamp) -> Result<Vec<Account>, StoreError> {
         let mut accounts = Vec::new();
         for user in self.staff(tx, email, named)?.into_iter().filter(|user| user.status == UserStatus::Active) {
@@ -145,17 +146,17 @@ impl Users {
             let settled = |tenant: &Tenant| matches!(tenant.status, TenantStatus::Active | TenantStatus::Suspended);
             let tenant = self.tenant(user.tenant_id)?.filter(settled);
             if let (Some(tenant), Some(credential)) = (tenant, repo::CREDENTIALS.get(tx, &key)?) {
-                let beside = failures(tx, repo::beside_failure_key(key), now)?;
+                let sibling_failures = failures(tx, repo::sibling_failure_key(key), now)?;
                 let failures = failures(tx, repo::account_failure_key(key), now)?;
-                accounts.push(Account { user, credential, tenant, failures, beside });
+                accounts.push(Account { user, credential, tenant, failures, sibling_failures });
             }
         }
         Ok(accounts)
     }
 
-    /// Signs in, and ends the session that the browser had before. A password takes its place among those of the address and of each
-    /// account before it is looked at, and keeps it until a wrong one is written down: so no more are checked at the same time than are
-    /// free.
+    /// Signs in, and ends the session that the browser had before. The check is registered for the address and for each account
+    /// before the password is compared, until a failure is stored. So the number of concurrent checks never exceeds the number of
+    /// free attempts.
     pub async fn login(&self, attempt: Attempt, now: Timestamp) -> Result<Login, AuthError> {
         let Attempt { email, password, tenant, former } = attempt;
         let email = normalize_email(&email).map_err(|_| AuthError::Refused)?;
@@ -171,7 +172,7 @@ impl Users {
         if check.count > typed_failures.places(now) {
             return Err(AuthError::Throttled { retry_after_seconds: 1 });
         }
-        let checks: Vec<UnderWay> =
+        let checks: Vec<OngoingCheck> =
             accounts.iter().map(|account| self.checks.begin(repo::account_failure_key(account.key()))).collect();
         let compared: Vec<bool> =
             accounts.iter().zip(&checks).map(|(account, check)| account.is_compared(check, named.is_some(), now)).collect();
@@ -207,41 +208,41 @@ impl Users {
         now: Timestamp,
     ) -> Result<Login, AuthError> {
         let intent = self.tenants.guarding_intent(account.user.tenant_id, now, actor_of(&account.user));
-        let (users, wrong) = (self.clone(), wrong_ones(others));
+        let (users, wrong) = (self.clone(), wrong_accounts(others));
         let work = move |tx: &mut WriteTx| {
             let (mut act, key) = (intent.begin(), account.key());
-            // The account and its tenant may have changed since the password was checked.
+            // The account or its tenant may have changed since the password was checked.
             let user =
                 directory::user(tx, key.0, key.1)?.filter(|user| user.version == account.user.version).ok_or(AuthError::Refused)?;
             let credential = repo::CREDENTIALS.get(tx, &key)?;
-            let is_other = credential.is_none_or(|credential| credential.password != account.credential.password);
-            if is_other || !users.is_open(tx, key.0)? {
+            let is_changed = credential.is_none_or(|credential| credential.password != account.credential.password);
+            if is_changed || !users.is_open(tx, key.0)? {
                 return Err(AuthError::Refused);
             }
-            count_beside(tx, &wrong, now)?;
+            count_sibling_failures(tx, &wrong, now)?;
             repo::LOGIN_FAILURES.remove(tx, &typed)?;
-            repo::forget_failures(tx, key)?;
+            repo::clear_failures(tx, key)?;
             users.sign_in_proven(tx, &mut act, user, former.as_ref())
         };
         self.store.write(work).await
     }
 
-    /// The password is right for several accounts: now, and only now, their tenants may be named.
+    /// The password is right for several accounts. Only in this case may the response name their tenants.
     async fn ask_for_tenant(
         &self,
         right: Vec<(Account, Outcome)>,
         others: Vec<(Account, Outcome)>,
         now: Timestamp,
     ) -> Result<Login, AuthError> {
-        let wrong = wrong_ones(others);
-        self.store.write(move |tx| count_beside(tx, &wrong, now)).await?;
+        let wrong = wrong_accounts(others);
+        self.store.write(move |tx| count_sibling_failures(tx, &wrong, now)).await?;
         let mut choices: Vec<TenantChoice> = right.iter().map(|(account, _)| TenantChoice::of(&account.tenant)).collect();
         choices.sort_by(|one, other| one.name.cmp(&other.name));
         Err(AuthError::TenantRequired(choices))
     }
 
-    /// Writes down a password that let nobody in: what was typed, and for each account what came of it. An account that does not exist
-    /// belongs to nobody. The operator sees that, without what was typed, which can be a password.
+    /// Records a failed attempt: for the typed address, and for each account. If no account exists, the event goes to the operator.
+    /// It does not contain the typed address, which could be a password entered by mistake.
     async fn refuse(&self, typed: FailureKey, others: Vec<(Account, Outcome)>, now: Timestamp) -> Result<Login, AuthError> {
         let users = self.clone();
         let work = move |tx: &mut WriteTx| {
@@ -270,11 +271,11 @@ impl Users {
     }
 }
 
-fn wrong_ones(accounts: Vec<(Account, Outcome)>) -> Vec<Account> {
+fn wrong_accounts(accounts: Vec<(Account, Outcome)>) -> Vec<Account> {
     accounts.into_iter().filter(|(_, outcome)| *outcome == Outcome::Wrong).map(|(account, _)| account).collect()
 }
 
-/// What a password is compared with. Its length depends on what was typed, so that the time says nothing about what exists.
+/// Pads the list of hashes to a length that depends only on what was typed, so that timing does not reveal which accounts exist.
 fn padded<H: Clone>(mut hashes: Vec<Option<H>>, is_named: bool) -> Vec<Option<H>> {
     hashes.resize(if is_named { 1 } else { MOST_ACCOUNTS }, None);
     hashes

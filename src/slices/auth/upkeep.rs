@@ -1,5 +1,5 @@
-//! Writes down when sessions were last seen, once a minute for all of them, and removes what is over: ended sessions, old
-//! counts of wrong passwords, and tokens that nobody used.
+//! Stores once a minute when sessions were last used. Removes ended sessions, old counts of wrong passwords, and expired password
+//! tokens.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tenantd_store::{
 
 use super::{authenticator::SliceAuthenticator, model::FORGET_FAILURES, repo};
 
-/// How many records one transaction touches.
+/// The maximum number of records per transaction.
 const BATCH: usize = 500;
 
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Task for SessionUpkeep {
         let (ended, old) = self
             .store
             .write(move |tx| {
-                let ended = repo::ended_sessions(tx, now, BATCH)?;
+                let ended = repo::expired_sessions(tx, now, BATCH)?;
                 for token in &ended {
                     repo::remove_session(tx, token)?;
                 }

@@ -1,5 +1,5 @@
-//! What backups have to do with organizations and devices that are to be deleted: settings of their own, and restore points of a device
-//! that is in use. Neither is moved to another record; both go with the record when the log is read.
+//! The backup data that depends on an organization or a device that is about to be deleted: its own settings, and the restore
+//! points of a device in use. This data cannot move to another record; the log reader removes it with the record.
 
 use tenantd_base::{
     access::{Reach, Scope as AccessScope},
@@ -30,7 +30,7 @@ fn found(tx: &impl Read, tenant: TenantId, subject: Subject) -> Result<Vec<Depen
     Ok(counted.into_iter().filter(|dependent| dependent.count > 0).collect())
 }
 
-/// Asked of the directory: a posture learns of a change of the device only when the log is read.
+/// Reads the directory, because a posture learns of a device change only when the log is read.
 fn is_in_use(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<bool, StoreError> {
     let device = directory::device_outline(tx, tenant, id)?;
     Ok(device.is_some_and(|device| matches!(device.lifecycle, Lifecycle::Active | Lifecycle::InRepair)))

@@ -1,4 +1,4 @@
-//! What can go wrong with backups. No HTTP here.
+//! The errors of backups. Contains no HTTP.
 
 use tenantd_base::{
     fault::{Fault, listed},
@@ -9,22 +9,22 @@ use tenantd_tickets::TicketError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
-    /// No such organization or device, or none within reach.
-    #[error("there is no such record")]
+    /// The organization or device does not exist or is out of reach.
+    #[error("record not found")]
     NotFound,
-    #[error("what holds for the whole tenant is not for a key of some organizations to change")]
-    OverTenant,
+    #[error("a key restricted to organizations cannot change tenant-wide settings")]
+    TenantWideSettings,
     #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
-    #[error("{most} scopes have settings of their own already")]
+    #[error("{most} scopes already have their own settings")]
     LimitReached { most: usize },
     #[error(transparent)]
     Stale(#[from] Stale),
-    #[error("a ticket could not be opened: {0}")]
+    #[error("cannot open a ticket: {0}")]
     Ticket(TicketError),
-    #[error("evidence could not be signed: {0}")]
+    #[error("cannot sign the evidence: {0}")]
     Signing(String),
-    #[error("an event could not be written: {0}")]
+    #[error("cannot write an event: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -1,4 +1,4 @@
-//! Reads the log for what becomes of devices and organizations. **Invariant:** what it takes up and its cursor commit together.
+//! Follows the event log for changes of devices and organizations. **Invariant:** the changes and the cursor commit together.
 
 use std::sync::Arc;
 
@@ -20,23 +20,23 @@ pub(super) struct Follower {
     pub(super) service: Arc<Service>,
 }
 
-/// What is read of an event: the rest may have changed since.
+/// The part of an event that the follower reads. The rest may be stale.
 #[derive(Deserialize)]
-struct Told {
-    resource: ToldResource,
+struct EventBody {
+    resource: EventResource,
 }
 
 #[derive(Deserialize)]
-struct ToldResource {
+struct EventResource {
     id: String,
 }
 
 fn id_of<T: std::str::FromStr>(event: &Event) -> Option<T> {
-    serde_json::from_slice::<Told>(&event.record.body).ok()?.resource.id.parse().ok()
+    serde_json::from_slice::<EventBody>(&event.record.body).ok()?.resource.id.parse().ok()
 }
 
 impl Follower {
-    fn take_up(&self, tx: &mut WriteTx, event: &Event) -> Result<(), BackupError> {
+    fn apply(&self, tx: &mut WriteTx, event: &Event) -> Result<(), BackupError> {
         let (area, _) = event.record.kind.split_once('.').unwrap_or_default();
         if !matches!(area, "device" | "organization") {
             return Ok(());
@@ -47,7 +47,7 @@ impl Follower {
             ("device", Some(id), _) => self.service.follow_device(tx, &mut act, id),
             ("organization", _, Some(id)) => Service::follow_organization(tx, &act, id),
             _ => {
-                tracing::error!(seq = event.seq, "an event names no record of its kind");
+                tracing::error!(seq = event.seq, "an event does not contain the ID of its record");
                 Ok(())
             }
         }
@@ -64,12 +64,12 @@ impl Consumer for Follower {
     }
 
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError> {
-        // The log no longer has the devices that came before this reader: the directory has.
+        // Devices from before this consumer may be missing in the log, so read them from the directory.
         if events::cursor(tx, NAME)? == 0 && events.first().is_some_and(|event| event.seq > 1) {
             sweeps::begin(tx, sweeps::DIRECTORY)?;
         }
         for event in events {
-            self.take_up(tx, event).map_err(|error| match error {
+            self.apply(tx, event).map_err(|error| match error {
                 BackupError::Store(error) => error,
                 other => StoreError::engine(other),
             })?;

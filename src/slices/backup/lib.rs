@@ -1,7 +1,8 @@
-//! Backups: what is set for them, what the systems that run them tell of their jobs, and how well each organization is backed up.
+//! Backups: their configuration, the jobs that backup systems report, and the backup status of each organization.
 //!
-//! **Boundary:** nothing here backs anything up; devices are the directory's, tickets are the tickets'. **Invariant:** a job, what it means
-//! for its device and its organization, its events and its tickets commit together, so a report needs to read no job.
+//! **Boundary:** this slice does not back up anything. Devices belong to the directory, tickets to the tickets slice.
+//! **Invariant:** a job, its effect on its device and organization, its events and its tickets commit together. A report therefore
+//! never reads jobs.
 
 mod api;
 mod dependents;
@@ -28,7 +29,7 @@ use tenantd_base::{
     id::{DeviceId, OrganizationId, TenantId},
     secrets::{InstallationKey, PublicKey, SignatureError, Signer},
 };
-use tenantd_directory::{DirectoryError, JobLine, JobTaker, LineDone};
+use tenantd_directory::{DirectoryError, JobLine, JobReceiver, LineResult};
 use tenantd_http::outgoing::Streams;
 use tenantd_store::{
     Checked, Progress, Read, Store, StoreError, TenantRows, WriteTx,
@@ -51,7 +52,7 @@ pub const EVENTS: &[&EventKind] = &[
     &service::RPO_RECOVERED,
 ];
 
-/// What signatures on evidence are for.
+/// The purpose of the signatures on evidence.
 const PURPOSE: &str = "backup-evidence";
 
 #[derive(Clone, Debug)]
@@ -63,14 +64,14 @@ pub struct Backups {
     signer: Arc<Signer>,
 }
 
-/// How many devices are to be backed up, and how many are.
+/// The number of devices that must be backed up, and of those that are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
     pub eligible: u64,
     pub protected: u64,
 }
 
-/// Over all organizations of a tenant; one record each is read.
+/// Sums the coverage of all organizations of a tenant. Reads one record per organization.
 pub fn coverage(tx: &impl Read, tenant: TenantId) -> Result<Coverage, StoreError> {
     let mut coverage = Coverage::default();
     repo::rollups::scan(tx, tenant, |rollup| {
@@ -80,7 +81,7 @@ pub fn coverage(tx: &impl Read, tenant: TenantId) -> Result<Coverage, StoreError
     Ok(coverage)
 }
 
-/// Brings a store of an older release forward: notes of each device whether it is backed up, and adds the sums of organizations up again.
+/// Upgrades a store of an older release: stores the backup state of each device and recalculates the sums of organizations.
 pub fn derive_states(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     repo::upgrade::derive_states(tx)
 }
@@ -116,12 +117,12 @@ impl Backups {
         tasks.spawn(upkeep::BackupTimers::new(self.store.clone(), self.clocks.clone(), self.service.clone()));
     }
 
-    /// What workflows can do with backups.
+    /// The workflow steps of backups.
     pub fn steps(&self) -> Vec<StepEntry> {
         vec![StepEntry::local(steps::UpdateConfig(self.clone())), StepEntry::remote(steps::ReadPosture(self.clone()))]
     }
 
-    /// What of a tenant's backups goes along to another installation. Postures come last, behind what their timers look at.
+    /// The tables that a tenant export contains. Postures come last, after the records that their timers refer to.
     pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
         Ok(repo::portable::portable(api::settings_bounds()?))
     }
@@ -136,30 +137,30 @@ impl Backups {
         ]
     }
 
-    /// What tenants have in segments.
+    /// The rows of tenants in segmented tables.
     pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
         vec![&repo::jobs::JOBS_OF_TENANTS]
     }
 
-    /// Whoever takes up the jobs that agents and imports send.
-    pub fn job_taker(&self) -> Arc<dyn JobTaker> {
+    /// Receives the jobs that agents and imports send.
+    pub fn job_receiver(&self) -> Arc<dyn JobReceiver> {
         self.service.clone()
     }
 
-    /// What others check evidence with, and what it is for.
+    /// The public key that verifies evidence, with its purpose.
     pub fn public_key(&self) -> Result<(&'static str, PublicKey), SignatureError> {
         Ok((PURPOSE, self.signer.public_key()?))
     }
 
-    /// The schemas of the records that events carry.
+    /// The schemas of the records in events.
     pub fn record_schemas() -> Map<String, Value> {
         api::record_schemas()
     }
 }
 
-/// The use cases, for those who compose them with their own.
+/// The use cases, for callers that combine them with their own.
 impl Backups {
-    pub fn take_job(&self, tx: &mut WriteTx, act: &mut Act, line: &JobLine) -> Result<LineDone, DirectoryError> {
+    pub fn take_job(&self, tx: &mut WriteTx, act: &mut Act, line: &JobLine) -> Result<LineResult, DirectoryError> {
         self.service.take(tx, act, line)
     }
 
@@ -168,18 +169,23 @@ impl Backups {
         self.service.replace_config(tx, act, &any, scope, own).map(drop)
     }
 
-    /// Takes up a device as the directory has it, before the log is read for it.
+    /// Reads a device from the directory without waiting for the log reader.
     pub fn follow_device(&self, tx: &mut WriteTx, act: &mut Act, device: DeviceId) -> Result<(), BackupError> {
         self.service.follow_device(tx, act, device)
     }
 
-    /// Judges the devices of an organization after a change of its settings, in the caller's transaction.
-    pub fn judge(&self, tx: &mut WriteTx, intent: &Intent, organization: OrganizationId) -> Result<(), BackupError> {
-        upkeep::judge(&self.service, tx, intent, (intent.tenant_id, Some(organization)))
+    /// Re-evaluates the devices of an organization after a change of its settings, in the caller's transaction.
+    pub fn evaluate_organization(
+        &self,
+        tx: &mut WriteTx,
+        intent: &Intent,
+        organization: OrganizationId,
+    ) -> Result<(), BackupError> {
+        upkeep::evaluate_organization(&self.service, tx, intent, (intent.tenant_id, Some(organization)))
     }
 
-    /// Does what time alone has done until now, each at its own time, the earliest first.
-    pub fn tend(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), BackupError> {
-        upkeep::tend(&self.service, tx, act)
+    /// Runs all timers that are due by now, each at its own time, the earliest first.
+    pub fn run_due_timers(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), BackupError> {
+        upkeep::run_due_timers(&self.service, tx, act)
     }
 }

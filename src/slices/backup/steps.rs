@@ -1,4 +1,4 @@
-//! The steps `backup.config.update` and `backup.posture` of workflows.
+//! The workflow steps `backup.config.update` and `backup.posture`.
 
 use serde_json::{Value, json};
 
@@ -20,22 +20,22 @@ impl From<BackupError> for LocalError {
         let step = |code: &str, message: String| Self::Step(StepError::new(code, message));
         match error {
             BackupError::Store(error) => Self::Store(error),
-            BackupError::NotFound => step("scope_not_found", "there is no such organization or device".to_owned()),
+            BackupError::NotFound => step("scope_not_found", "organization or device not found".to_owned()),
             BackupError::Invalid(faults) => {
                 let faults: Vec<Fault> = faults.into_iter().map(|fault| fault.below("/config")).collect();
                 step("invalid_input", listed(&faults))
             }
-            // Another change came between: the next attempt sees it.
+            // A concurrent change. A retry sees it.
             BackupError::Stale(_) => Self::Step(StepError::retryable("version_conflict", error.to_string())),
             BackupError::LimitReached { .. } => step("limit_reached", error.to_string()),
-            BackupError::OverTenant | BackupError::Ticket(_) | BackupError::Signing(_) | BackupError::Event(_) => {
+            BackupError::TenantWideSettings | BackupError::Ticket(_) | BackupError::Signing(_) | BackupError::Event(_) => {
                 step("backup_failed", error.to_string())
             }
         }
     }
 }
 
-/// Replaces what is set for a scope.
+/// Replaces the settings of a scope.
 #[derive(Debug)]
 pub(super) struct UpdateConfig(pub(super) Backups);
 
@@ -45,7 +45,7 @@ impl StepType for UpdateConfig {
     }
 
     fn summary(&self) -> &'static str {
-        "Replaces what is set for backups of the tenant, an organization or a device. Its output is what is set and what holds then."
+        "Replaces the backup configuration of the tenant, an organization or a device. Outputs the own and the effective configuration."
     }
 
     fn scopes(&self) -> Grants {
@@ -65,7 +65,7 @@ impl StepType for UpdateConfig {
         let act = planning.intent.begin();
         let planned = Service::plan_config(tx, &act, &ExpectedVersion::Unspecified, scope, &own)?;
         let devices = planned.impact.as_ref().map_or(0, |impact| impact.devices);
-        let summary = format!("would change what is set for {scope}, for {devices} devices");
+        let summary = format!("would change the backup configuration of {scope}, which affects {devices} devices");
         Ok(Planned { output: Some(forms::show_config(planned)?), summary })
     }
 }
@@ -79,8 +79,8 @@ impl LocalStep for UpdateConfig {
     }
 }
 
-/// Reports how well organizations are backed up. It changes nothing, but reads all of them: it is a call of its own, and does not keep the
-/// writer waiting.
+/// Reports the backup status of organizations. It changes nothing but reads all organizations, so it runs as a separate call and
+/// does not block the writer.
 #[derive(Debug)]
 pub(super) struct ReadPosture(pub(super) Backups);
 
@@ -90,8 +90,8 @@ impl StepType for ReadPosture {
     }
 
     fn summary(&self) -> &'static str {
-        "Reports how well organizations are backed up, the worst first. Its output has `count`, up to `limit` rows in `data`, and `summary` \
-         over all that match."
+        "Reports the backup status of organizations, the worst first. Outputs `count`, up to `limit` rows in `data`, and a `summary` \
+         over all matches."
     }
 
     fn scopes(&self) -> Grants {

@@ -1,4 +1,5 @@
-//! The report held against a model that knows nothing of sums, timers and records: it keeps the whole history and counts everything anew.
+//! Compares the report with a model without sums, timers and records. The model keeps the whole history and counts everything
+//! again.
 
 use std::{ops::Bound, time::Duration};
 
@@ -22,7 +23,7 @@ use tenantd_tickets::Tickets;
 
 use super::{
     Backups,
-    listing::{self, AggregateQuery, SortBy, Weighed},
+    listing::{self, AggregateQuery, Assessment, SortBy},
     model::{
         Cap, Minutes, Objectives, OwnConfig, Posture, Rhythm, Schedule, Scope, Share, State, Target, TargetKind, Verification,
         Window,
@@ -38,7 +39,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const START: i64 = 1_767_225_600_000;
 
-/// Something that happens some minutes after the one before.
+/// An event some minutes after the previous one.
 #[derive(Clone, Debug)]
 struct Step {
     wait_minutes: i64,
@@ -123,14 +124,14 @@ impl World {
         Self { store, backups, tenant, organization, devices, _directory: folder }
     }
 
-    /// Does what is due by then, as a server would have, and takes up a job.
+    /// Runs the timers that are due, as a server would, and processes a job.
     async fn play(&self, now: i64, number: usize, step: Option<Step>) {
         let (backups, intent, devices) =
             (self.backups.clone(), Intent::new(self.tenant, at(now), Actor::system("test")), self.devices.clone());
         self.store
             .write(move |tx| {
                 let mut act = intent.begin();
-                backups.tend(tx, &mut act).unwrap();
+                backups.run_due_timers(tx, &mut act).unwrap();
                 if let Some(step) = &step {
                     let line = JobLine {
                         external_id: format!("job-{number}"),
@@ -150,7 +151,7 @@ impl World {
             .unwrap();
     }
 
-    fn report(&self, now: i64) -> Weighed {
+    fn report(&self, now: i64) -> Assessment {
         let query = AggregateQuery {
             tenant_id: self.tenant,
             reach: Reach::Everything,
@@ -166,7 +167,7 @@ impl World {
         self.store.read(|tx| listing::find(tx, &query)).unwrap().pop().unwrap()
     }
 
-    /// How many devices the directory says are to be backed up, and are.
+    /// The number of devices that the directory lists as eligible and as protected.
     fn listed(&self) -> (u64, u64) {
         let mut counts = (0, 0);
         self.store
@@ -187,7 +188,7 @@ impl World {
         self.store
             .read(|tx| {
                 postures::scan(tx, self.tenant, None, None, |posture: Posture| {
-                    sum = sum.exchanged(Share::default(), posture.share());
+                    sum = sum.with_replaced(Share::default(), posture.share());
                     Ok(Flow::Continue)
                 })
             })
@@ -222,7 +223,7 @@ fn device(organization_id: OrganizationId, class: DeviceClass) -> Device {
     Device { name: format!("{class:?}"), class, organization_id, ..Device::default() }
 }
 
-/// What the report must say, from the history alone.
+/// The expected report, computed from the history alone.
 #[derive(Debug, PartialEq)]
 struct Expected {
     state: State,
@@ -230,9 +231,9 @@ struct Expected {
     caps: Vec<Cap>,
     eligible: u64,
     protected: u64,
-    /// Within the objective, at risk, breached, and never backed up without having breached it.
+    /// Within the objective, at risk, breached, and pending.
     rpo: [u64; 4],
-    /// Good, failed and missed of a day, a week and a month.
+    /// Good, failed and missed jobs of a day, a week and a month.
     jobs: [[u64; 3]; 3],
     bytes: u64,
     growth: i64,
@@ -244,7 +245,7 @@ fn is_good(step: &Step) -> bool {
     step.status == JobStatus::Success || step.status == JobStatus::Warning
 }
 
-/// The times at which a device was found to have missed a backup.
+/// The times at which a device missed a backup.
 fn misses(history: &History, device: usize, rules: Rules, now: i64) -> Vec<i64> {
     let successes = history.iter().filter(|(_, step)| step.device == device && is_good(step)).map(|(at, _)| *at);
     let mut found = Vec::new();
@@ -293,7 +294,7 @@ fn expected(history: &History, rules: Rules, now: i64) -> Expected {
     let (bytes, then) = (size(i64::MAX), size(today - 29 * DAY));
     let tested = history.iter().rev().find(|(_, step)| step.verified).map(|(at, _)| now - at);
     let written = |target: usize| {
-        // A job that names no target went to the first.
+        // A job without a target went to the first target.
         let to = |step: &Step| if step.target == 3 { 0 } else { step.target };
         history.iter().any(|(at, step)| is_good(step) && to(step) == target && now < at + 30 * DAY)
     };
@@ -335,16 +336,16 @@ fn expected(history: &History, rules: Rules, now: i64) -> Expected {
     Expected { state, score, caps, eligible: 3, protected, rpo, jobs, bytes, growth }
 }
 
-fn told(weighed: &Weighed, now: i64) -> Expected {
-    let (rollup, share) = (&weighed.rollup, &weighed.rollup.share);
+fn actual(assessment: &Assessment, now: i64) -> Expected {
+    let (rollup, share) = (&assessment.rollup, &assessment.rollup.share);
     let jobs = [Window::Day, Window::Week, Window::Month].map(|window| {
         let counts = rollup.jobs(window, at(now));
         [counts.rate().0, u64::from(counts.failed), u64::from(counts.missed)]
     });
     Expected {
-        state: weighed.state,
-        score: weighed.weighing.as_ref().map(|weighing| u64::from(weighing.score)),
-        caps: weighed.weighing.as_ref().map(|weighing| weighing.caps.clone()).unwrap_or_default(),
+        state: assessment.state,
+        score: assessment.breakdown.as_ref().map(|breakdown| u64::from(breakdown.score)),
+        caps: assessment.breakdown.as_ref().map(|breakdown| breakdown.caps.clone()).unwrap_or_default(),
         eligible: share.eligible,
         protected: share.protected,
         rpo: [share.rpo_ok, share.rpo_at_risk, share.rpo_breached, share.rpo_pending],
@@ -358,7 +359,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_report_says_what_the_whole_history_says(rules in rules(), steps in vec(step(), 0..40), rest in 0_i64..200_000) {
+    fn the_report_matches_the_whole_history(rules in rules(), steps in vec(step(), 0..40), rest in 0_i64..200_000) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let world = World::new(rules).await;
@@ -367,12 +368,12 @@ proptest! {
                 now += step.wait_minutes * MINUTE;
                 world.play(now, number, Some(step.clone())).await;
                 history.push((now, step));
-                prop_assert_eq!(told(&world.report(now), now), expected(&history, rules, now));
+                prop_assert_eq!(actual(&world.report(now), now), expected(&history, rules, now));
             }
             now += rest * MINUTE;
             world.play(now, 0, None).await;
             let report = world.report(now);
-            prop_assert_eq!(told(&report, now), expected(&history, rules, now));
+            prop_assert_eq!(actual(&report, now), expected(&history, rules, now));
             prop_assert_eq!(report.rollup.share, world.recounted());
             prop_assert_eq!(world.listed(), (3, report.rollup.share.protected));
             let stored = world.store.read(|tx| rollups::get(tx, (world.tenant, world.organization))).unwrap();
@@ -383,7 +384,7 @@ proptest! {
 }
 
 #[test]
-fn a_job_told_twice_counts_once_and_one_that_has_ended_stays() {
+fn a_repeated_job_counts_once_and_an_ended_job_does_not_change() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let world = World::new(Rules { interval: 60, rpo: [240; 3], test_every: 30 }).await;

@@ -1,5 +1,5 @@
-//! Does what time does to backups, and what a change of settings leaves to do. It is driven by the index of timers and by the walks that are
-//! under way, both in the store: a restart and normal running are one path, and what fell due meanwhile is done at the start.
+//! Runs the timers of backups and the sweeps after configuration changes. Both are stored, so a restart and normal operation use
+//! the same path, and overdue work runs at the start.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use super::{
     service::Service,
 };
 
-/// How many devices one transaction touches.
+/// The number of devices per transaction.
 const BATCH: usize = 200;
 
 fn actor() -> Actor {
@@ -35,30 +35,35 @@ fn failed(error: impl std::fmt::Display) -> TaskError {
     TaskError(error.to_string())
 }
 
-/// Does what fell due in the tenant until now. For a story that is told after the event; a server that runs has [`BackupTimers`].
-pub(super) fn tend(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<(), BackupError> {
-    let (now, teller) = (act.now, std::mem::replace(&mut act.actor, actor()));
+/// Runs all timers of the tenant that are due. For generated sample data; a running server uses [`BackupTimers`].
+pub(super) fn run_due_timers(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<(), BackupError> {
+    let (now, previous_actor) = (act.now, std::mem::replace(&mut act.actor, actor()));
     while let Some(key) = postures::first_due(tx, act.tenant_id, now)? {
         let Some(posture) = postures::get(tx, key)? else { break };
         act.now = posture.timer_at.unwrap_or(now).min(now);
         service.review(tx, act, posture)?;
     }
-    (act.now, act.actor) = (now, teller);
+    (act.now, act.actor) = (now, previous_actor);
     Ok(())
 }
 
-/// Carries out the walk that a change of an organization's settings has begun, to its end. For a story that is told after the event: an
-/// organization of it has no more devices than one step judges.
-pub(super) fn judge(service: &Service, tx: &mut WriteTx, intent: &Intent, key: SweepKey) -> Result<(), BackupError> {
+/// Completes the sweep that a change of an organization's settings has started. For generated sample data, where one step covers
+/// all devices of an organization.
+pub(super) fn evaluate_organization(
+    service: &Service,
+    tx: &mut WriteTx,
+    intent: &Intent,
+    key: SweepKey,
+) -> Result<(), BackupError> {
     while let Some(sweep) = sweeps::get(tx, key)? {
         walk_devices(service, tx, intent, key, sweep)?;
     }
     Ok(())
 }
 
-/// Judges the next devices of a walk. What was left to do is stored with what was done.
+/// Evaluates the next devices of a sweep. The progress is stored with the results.
 fn walk(service: &Service, tx: &mut WriteTx, intent: &Intent, reading: &Reading, key: SweepKey) -> Result<(), BackupError> {
-    // It may have begun anew in the meantime, or be over.
+    // The sweep may have restarted or ended in the meantime.
     let Some(sweep) = sweeps::get(tx, key)? else { return Ok(()) };
     if key == sweeps::DIRECTORY {
         return walk_directory(service, tx, intent, reading, sweep);
@@ -66,7 +71,7 @@ fn walk(service: &Service, tx: &mut WriteTx, intent: &Intent, reading: &Reading,
     walk_devices(service, tx, intent, key, sweep)
 }
 
-/// The same within a tenant.
+/// Evaluates the next devices of a sweep within a tenant.
 fn walk_devices(service: &Service, tx: &mut WriteTx, intent: &Intent, key: SweepKey, mut sweep: Sweep) -> Result<(), BackupError> {
     let (tenant, organization) = key;
     let mut found = Vec::new();
@@ -89,7 +94,7 @@ fn walk_devices(service: &Service, tx: &mut WriteTx, intent: &Intent, key: Sweep
     Ok(())
 }
 
-/// Takes up the next organizations and devices of the directory: what was there before backups were looked after.
+/// Follows the next organizations and devices of the directory, including those from before this slice existed.
 fn walk_directory(
     service: &Service,
     tx: &mut WriteTx,
@@ -137,16 +142,16 @@ impl BackupTimers {
         Self { store, alarm, service }
     }
 
-    /// Drops the days of jobs that are over.
-    async fn forget_jobs(&self, now: Timestamp) -> Result<(), TaskError> {
+    /// Drops the days of jobs that are past the retention.
+    async fn drop_expired_jobs(&self, now: Timestamp) -> Result<(), TaskError> {
         let kept = Duration::from_hours(24 * u64::from(self.service.job_retention_days));
         let days = self.store.read(|tx| jobs::days_before(tx, now - kept))?;
         for day in days {
-            let forget = move |tx: &mut WriteTx| {
+            let drop_day = move |tx: &mut WriteTx| {
                 jobs::drop_day(tx, day)?;
                 Ok::<_, StoreError>(())
             };
-            self.store.write(forget).await?;
+            self.store.write(drop_day).await?;
         }
         Ok(())
     }
@@ -171,7 +176,7 @@ impl Task for BackupTimers {
 
     async fn activate(&self) -> Result<Done, TaskError> {
         let reading = self.alarm.look();
-        self.forget_jobs(reading.installation()).await?;
+        self.drop_expired_jobs(reading.installation()).await?;
         let (Due { found: due, next }, under_way) =
             self.store.read(|tx| Ok::<_, StoreError>((postures::due(tx, &reading, BATCH)?, sweeps::first(tx)?)))?;
         self.alarm.set(next);
@@ -184,16 +189,16 @@ impl Task for BackupTimers {
         if !due.is_empty() {
             let service = self.service.clone();
             let intents: Vec<_> = due.into_iter().map(|key| (intent(key.0), key)).collect();
-            let judge = move |tx: &mut WriteTx| {
+            let evaluate = move |tx: &mut WriteTx| {
                 for (intent, key) in &intents {
-                    // Judged as it is now: whatever was done in the meantime is no longer due.
+                    // Evaluate the current posture. If it has changed in the meantime, it is no longer due.
                     if let Some(posture) = postures::get(tx, *key)? {
                         service.review(tx, &mut intent.begin(), posture)?;
                     }
                 }
                 Ok::<_, BackupError>(())
             };
-            self.store.write(judge).await.map_err(failed)?;
+            self.store.write(evaluate).await.map_err(failed)?;
         }
         Ok(if is_idle { Done::All } else { Done::Some })
     }

@@ -1,4 +1,4 @@
-//! What clouds have to do with organizations that are to be deleted: providers that belong to them.
+//! The providers that belong to an organization and keep it from being deleted.
 
 use tenantd_base::{
     access::{Reach, Scope},

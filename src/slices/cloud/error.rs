@@ -1,4 +1,4 @@
-//! What can go wrong with clouds, beside what goes wrong in them (`model/failure.rs`).
+//! The errors of this slice. For failures of the clouds themselves see `model/failure.rs`.
 
 use tenantd_base::{
     fault::{Fault, listed},
@@ -11,23 +11,23 @@ use super::model::Verification;
 
 #[derive(Debug, thiserror::Error)]
 pub enum CloudError {
-    #[error("there is no such provider")]
+    #[error("the provider was not found")]
     NoProvider,
-    #[error("there is no such VM")]
+    #[error("the VM was not found")]
     NoVm,
-    #[error("there is no such operation")]
+    #[error("the operation was not found")]
     NoOperation,
-    #[error("another provider has this name already")]
+    #[error("another provider already has this name")]
     NameTaken,
-    #[error("the tenant has {most} providers already")]
+    #[error("the tenant already has {most} providers, which is the limit")]
     LimitReached { most: usize },
-    #[error("VMs are being created there")]
+    #[error("VMs are being created at this provider")]
     InUse,
     #[error("the provider is disabled")]
     Disabled,
     #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
-    /// The address policy does not let the target in this field be reached.
+    /// The address policy does not allow the target in this field.
     #[error("the target in {0} is not allowed")]
     Blocked(&'static str),
     #[error("the provider could not be verified")]
@@ -42,6 +42,6 @@ pub enum CloudError {
     Store(#[from] StoreError),
 }
 
-/// What came of a verification, for whoever has to show it.
+/// The result of a failed verification, for the error response.
 #[derive(Clone, Debug)]
 pub struct VerificationResult(pub(super) Verification);

@@ -16,7 +16,7 @@ use super::{
 const VERIFY_LIMIT: Duration = Duration::from_secs(20);
 
 impl Clouds {
-    /// Creates a provider whose cloud is simulated, with all of its VMs, for evaluation.
+    /// Creates a provider with a simulated cloud and all of its VMs.
     pub async fn connect_simulated(
         &self,
         intent: Intent,
@@ -26,8 +26,8 @@ impl Clouds {
         vm_count: u32,
     ) -> Result<(), CloudError> {
         let config = ProviderConfig { seed: Some(seed), vm_count: Some(vm_count), ..ProviderConfig::default() };
-        let way = (ProviderKind::Simulated, config.clone(), Credential::None {});
-        let (adapter, access) = self.core.access(intent.tenant_id, None, way, VERIFY_LIMIT);
+        let connection = (ProviderKind::Simulated, config.clone(), Credential::None {});
+        let (adapter, access) = self.core.access(intent.tenant_id, None, connection, VERIFY_LIMIT);
         let verification = adapters::verify(adapter, &access, VERIFY_LIMIT).await;
         let new = NewProvider {
             name: name.to_owned(),
@@ -38,7 +38,7 @@ impl Clouds {
             credential: Credential::None {},
             interval_seconds: self.core.default_interval_seconds,
         };
-        // In one transaction with the provider, so that the ids of the VMs come of the same intent.
+        // One transaction for the provider and its VMs, so that all ids derive from the same intent.
         let fleet = whole_fleet(adapter, &access).await;
         let seen = fleet.as_ref().map_or_else(|_| Vec::new(), |fleet| differences(&[], fleet, intent.now));
         let result = fleet.map(|fleet| fleet.counts()).map_err(|failure| SyncError::new(&failure, intent.now));

@@ -1,5 +1,5 @@
-//! Lists of VMs. A tenant's fleet is kept in memory as it was last read, while no VM of any tenant has changed: filters then cost no
-//! more than looking at it, and need no index that every sync would have to keep up.
+//! Lists of VMs. The VMs of a tenant are cached in memory until a VM of any tenant changes. A filter scans this cache, so syncs
+//! have no index to keep up to date.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -20,10 +20,10 @@ use super::{
     repo::{providers, vms},
 };
 
-/// Tenants whose fleets are kept.
-const KEPT_FLEETS: u64 = 64;
+/// The number of tenants whose fleets are cached.
+const CACHED_FLEETS: u64 = 64;
 
-/// A tenant's VMs, the newest first.
+/// A tenant's VMs, newest first.
 type Fleet = Vec<Arc<Vm>>;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub(super) struct Fleets(VersionedCache<TenantId, Fleet, 1>);
 
 impl Fleets {
     pub(super) fn new() -> Self {
-        Self(VersionedCache::new([catalog::VMS], KEPT_FLEETS))
+        Self(VersionedCache::new([catalog::VMS], CACHED_FLEETS))
     }
 
     fn get(&self, store: &Store, tenant: TenantId) -> Result<Arc<Fleet>, StoreError> {
@@ -43,14 +43,14 @@ impl Fleets {
     }
 }
 
-/// A provider with what its syncs came to.
+/// A provider with the state of its syncs.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct SyncedProvider {
     pub(super) provider: Provider,
     pub(super) sync: SyncState,
 }
 
-impl Known {
+impl SyncedProvider {
     pub(super) fn read(tx: &impl Read, tenant: TenantId, id: CloudProviderId) -> Result<Option<Self>, StoreError> {
         let Some(provider) = providers::get(tx, (tenant, id))? else { return Ok(None) };
         Ok(Some(Self { provider, sync: providers::sync(tx, (tenant, id))? }))
@@ -60,13 +60,13 @@ impl Known {
         vm.organization_id.or(self.provider.organization_id)
     }
 
-    /// When a cloud last told of the VM.
+    /// When the cloud last reported the VM.
     pub(super) fn last_synced(&self, vm: &Vm) -> Timestamp {
-        let told = vm.last_seen_at.or(if vm.missed == 0 { self.sync.last_at } else { None });
-        told.map_or(vm.discovered_at, |told| told.max(vm.discovered_at))
+        let reported = vm.last_seen_at.or(if vm.missed == 0 { self.sync.last_at } else { None });
+        reported.map_or(vm.discovered_at, |reported| reported.max(vm.discovered_at))
     }
 
-    /// Whether what we know of the VM may not be so any more.
+    /// Whether the stored data of the VM may be out of date.
     pub(super) fn is_stale(&self, vm: &Vm, now: Timestamp) -> bool {
         vm.ended_at.is_none()
             && vm.is_known()
@@ -87,9 +87,9 @@ pub(super) struct VmQuery {
     pub(super) organization_ids: Vec<OrganizationId>,
     pub(super) states: Vec<VmState>,
     pub(super) regions: Vec<String>,
-    /// Each key with the values of which the VM must have one.
+    /// For each key, the VM must have one of the values.
     pub(super) tags: BTreeMap<String, Vec<String>>,
-    /// A part of the name, in lower case.
+    /// A substring of the name, in lower case.
     pub(super) name: Option<String>,
     pub(super) ips: Vec<IpAddr>,
     pub(super) stale: Option<bool>,
@@ -101,7 +101,7 @@ fn wanted<T: PartialEq>(list: &[T], value: &T) -> bool {
 }
 
 impl VmQuery {
-    fn matches(&self, vm: &Vm, known: &Known, now: Timestamp) -> bool {
+    fn matches(&self, vm: &Vm, known: &SyncedProvider, now: Timestamp) -> bool {
         let organization = known.organization(vm);
         let facts = &vm.facts;
         self.reach.covers(organization)
@@ -118,19 +118,19 @@ impl VmQuery {
     }
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Debug)]
 pub(super) struct VmPage {
     pub(super) vms: Vec<Arc<Vm>>,
-    /// The last VM, when there are more behind it.
+    /// The last VM of the page, if more VMs follow.
     pub(super) last: Option<VmId>,
     pub(super) total: Option<u64>,
-    /// How many VMs have each value of the field that was asked for.
+    /// The number of VMs for each value of the `group_by` field.
     pub(super) groups: Option<BTreeMap<String, u64>>,
-    pub(super) known: HashMap<CloudProviderId, Known>,
+    pub(super) known: HashMap<CloudProviderId, SyncedProvider>,
 }
 
-/// Which part.
+/// The page to return.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct VmSlice {
     pub(super) after: Option<VmId>,
@@ -148,15 +148,15 @@ impl Fleets {
         slice: VmSlice,
         now: Timestamp,
     ) -> Result<VmPage, StoreError> {
-        let known: HashMap<CloudProviderId, Known> = store.read(|tx| {
+        let known: HashMap<CloudProviderId, SyncedProvider> = store.read(|tx| {
             let found = providers::list(tx, tenant)?.into_iter().map(|provider| {
                 let sync = providers::sync(tx, (tenant, provider.id))?;
-                Ok((provider.id, Known { provider, sync }))
+                Ok((provider.id, SyncedProvider { provider, sync }))
             });
             found.collect::<Result<_, StoreError>>()
         })?;
         let fleet = self.get(store, tenant)?;
-        // The rows of a deleted provider are on their way out.
+        // Skips the VMs of a deleted provider: a background task removes their rows.
         let matching = fleet.iter().filter_map(|vm| {
             let known = known.get(&vm.provider_id)?;
             query.matches(vm, known, now).then_some((vm, known))
@@ -190,8 +190,8 @@ impl Fleets {
     }
 }
 
-/// The value of the field; empty for a VM that has none.
-fn group_of(vm: &Vm, known: &Known, group_by: GroupBy) -> String {
+/// The value of the field. Empty for a VM without one.
+fn group_of(vm: &Vm, known: &SyncedProvider, group_by: GroupBy) -> String {
     match group_by {
         GroupBy::Provider => vm.provider_id.to_string(),
         GroupBy::Region => vm.facts.region.clone(),

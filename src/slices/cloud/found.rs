@@ -1,4 +1,4 @@
-//! Providers and VMs as a search finds them: what they are called, where they are, and whose they are.
+//! Providers and VMs for the search index: their names, locations and organizations.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -48,7 +48,7 @@ pub struct VmLabel {
     pub provider: String,
     pub region: String,
     pub size: String,
-    /// In the word that the API has for it.
+    /// The state's name in the API.
     pub state: &'static str,
     pub addresses: Vec<IpAddr>,
     pub tags: Vec<(String, String)>,
@@ -56,7 +56,7 @@ pub struct VmLabel {
     pub updated_at: Timestamp,
 }
 
-/// `None` for a VM that is over, or whose provider was deleted.
+/// `None` for a VM that has ended or whose provider was deleted.
 fn label(tx: &impl Read, vm: Vm) -> Result<Option<VmLabel>, StoreError> {
     if vm.ended_at.is_some() {
         return Ok(None);
@@ -83,7 +83,7 @@ pub fn provider(tx: &impl Read, tenant: TenantId, id: CloudProviderId) -> Result
     Ok(providers::get(tx, (tenant, id))?.map(ProviderLabel::from))
 }
 
-/// Providers of all tenants behind one of them, in the order of their keys.
+/// Providers of all tenants that follow `after`, in key order.
 pub fn providers_after(
     tx: &impl Read,
     after: Option<(TenantId, CloudProviderId)>,
@@ -99,21 +99,21 @@ pub fn vm(tx: &impl Read, tenant: TenantId, id: VmId) -> Result<Option<VmLabel>,
     }
 }
 
-/// A VM that a scan came by, with its label if it is to be found.
+/// A VM that a scan read, with its label if the search should find it.
 pub type ScannedVm = ((TenantId, VmId), Option<VmLabel>);
 
-/// VMs of all tenants behind one of them, in the order of their ids.
+/// VMs of all tenants that follow `after`, in id order.
 pub fn vms_after(tx: &impl Read, after: Option<(TenantId, VmId)>, limit: usize) -> Result<Vec<ScannedVm>, StoreError> {
     let found = vms::list_after(tx, after, limit)?;
     found.into_iter().map(|vm| Ok(((vm.tenant_id, vm.id), label(tx, vm)?))).collect()
 }
 
-/// The VMs whose labels change with those of a provider.
+/// The VMs of a provider. Their labels change when the provider changes.
 pub fn vms_of(tx: &impl Read, tenant: TenantId, provider: CloudProviderId) -> Result<Vec<VmId>, StoreError> {
     Ok(vms::of_provider(tx, (tenant, provider), usize::MAX)?.into_iter().map(|vm| vm.id).collect())
 }
 
-/// How many VMs the tenant has in each state; those that are gone are not told.
+/// The number of the tenant's VMs in each state, without VMs that have ended.
 pub fn vms_by_state(tx: &impl Read, tenant: TenantId) -> Result<BTreeMap<&'static str, u64>, StoreError> {
     let mut states = BTreeMap::new();
     for vm in vms::of_tenant(tx, tenant)?.iter().filter(|vm| vm.ended_at.is_none()) {

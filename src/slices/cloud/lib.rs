@@ -1,8 +1,9 @@
-//! Clouds: providers with sealed credentials, the VMs that they have, and the creation of new ones.
+//! Clouds: providers with sealed credentials, their VMs, and the creation of new VMs.
 //!
-//! **Boundary:** everything goes out through the adapters, and so through the kernel's egress. **Invariant:** no request but a
-//! verification and a dry run waits for a cloud; an order is in the store before it goes out, and never goes out again before the cloud was
-//! asked what came of it.
+//! **Boundary:** every call to a cloud goes through an adapter, and so through the kernel's egress.
+//!
+//! **Invariant:** a request waits for a cloud only in a verification and in a dry run. An order is stored before it is sent. It is
+//! sent again only after the cloud was asked whether it has carried out the order.
 
 mod adapters;
 mod api;
@@ -57,7 +58,7 @@ pub const EVENTS: &[&EventKind] = &[
     &service::VM_REMOVED,
 ];
 
-/// What handlers and background share.
+/// The state that handlers and background tasks share.
 #[derive(Debug)]
 struct Core {
     store: Store,
@@ -77,7 +78,7 @@ impl Core {
         Audience { allow_loopback: kind == Some(TenantKind::Evaluation) }
     }
 
-    /// A way to a cloud for this long.
+    /// The adapter of a kind, and an access whose calls all end within `time`.
     fn access(
         &self,
         tenant_id: TenantId,
@@ -135,7 +136,7 @@ impl Clouds {
         tasks.spawn(Worker::new(provision::Provisions(core.clone()), store.clone(), clocks.clone()));
     }
 
-    /// What workflows can do with clouds.
+    /// The workflow steps of this slice.
     pub fn steps(&self) -> Vec<StepEntry> {
         let core = || self.core.clone();
         vec![
@@ -145,7 +146,7 @@ impl Clouds {
         ]
     }
 
-    /// What of a tenant's clouds goes along to another installation. Operations that have not ended go on where they are.
+    /// The records that move with a tenant to another installation. Operations that have not ended stay where they are.
     pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
         let core = &self.core;
         Ok(repo::portable::portable(api::import_rules(core.service.max_providers as u64, core.egress.clone())?))
@@ -161,7 +162,7 @@ impl Clouds {
         ]
     }
 
-    /// Those with secrets under the installation key.
+    /// The tables with secrets that are sealed under the installation key.
     pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
         vec![&repo::providers::PROVIDERS, &repo::operations::OPERATIONS]
     }

@@ -1,5 +1,5 @@
-//! Carries out orders of VMs. A step is in the store before it goes out and again after it came back, so whoever goes on after a crash
-//! knows what may have happened: an order that may have gone out is looked for in the cloud before it is given again.
+//! Carries out orders of VMs. Each step is stored before its call to the cloud and again after it. After a crash the store shows
+//! which orders may have been sent. The cloud is asked about such an order before it is sent again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,21 +23,21 @@ use super::{
     worker::Work,
 };
 
-/// For one step: a look for an earlier order and the order itself.
+/// The time limit of one step: the search for an earlier order and the order itself.
 const TIME_LIMIT: Duration = Duration::from_mins(1);
-/// How long operations that have ended stay readable, and how many one transaction forgets.
+/// How long ended operations stay readable, and how many one transaction deletes.
 const KEEP_ENDED: Duration = Duration::from_hours(24 * 7);
-const FORGOTTEN_AT_ONCE: usize = 200;
+const DELETE_BATCH: usize = 200;
 
 #[derive(Clone, Debug)]
 pub(super) struct Provisions(pub(super) Arc<Core>);
 
-/// What is next in an operation.
+/// The next step of an operation.
 enum Next {
-    /// The VM at this place is to be ordered; `again` when that may have happened before.
+    /// Order the VM of this slot. With `again`, the order may have been sent before.
     Order { index: u32, again: bool },
-    /// The VM at this place comes up.
-    Look { index: u32 },
+    /// Check whether the VM of this slot is running.
+    Check { index: u32 },
 }
 
 fn next(operation: &Operation) -> Option<Next> {
@@ -49,7 +49,7 @@ fn next(operation: &Operation) -> Option<Next> {
     });
     let looking = || {
         let mut created = slots.iter().zip(0..).filter(|(slot, _)| matches!(slot.state, SlotState::Created { .. }));
-        created.next().map(|(_, index)| Next::Look { index })
+        created.next().map(|(_, index)| Next::Check { index })
     };
     ordering.or_else(looking)
 }
@@ -80,7 +80,7 @@ impl Work for Provisions {
             let Some(next) = next(&operation) else { return Ok(()) };
             let advanced = match next {
                 Next::Order { index, again } => self.order(operation, index, again).await?,
-                Next::Look { index } => self.look(operation, index).await?,
+                Next::Check { index } => self.check(operation, index).await?,
             };
             if !advanced {
                 return Ok(());
@@ -89,7 +89,7 @@ impl Work for Provisions {
     }
 
     async fn tidy(&self, now: Timestamp) -> Result<(), StoreError> {
-        let old = self.0.store.read::<_, StoreError>(|tx| operations::ended_before(tx, now - KEEP_ENDED, FORGOTTEN_AT_ONCE))?;
+        let old = self.0.store.read::<_, StoreError>(|tx| operations::ended_before(tx, now - KEEP_ENDED, DELETE_BATCH))?;
         if old.is_empty() {
             return Ok(());
         }
@@ -105,19 +105,19 @@ impl Provisions {
 
     async fn order(&self, operation: Operation, index: u32, again: bool) -> Result<bool, StoreError> {
         let Some(provider) = self.provider(&operation)? else { return Ok(false) };
-        let begun = self.write(&operation, move |tx, act, seen| Service::begin_order(tx, act, seen, index)).await?;
-        let Some(operation) = begun else { return Ok(false) };
+        let started = self.write(&operation, move |tx, act, seen| Service::begin_order(tx, act, seen, index)).await?;
+        let Some(operation) = started else { return Ok(false) };
         let outcome = match self.place(&provider, &operation, index, again).await {
             Ok(facts) => SlotOutcome::Created(Box::new(facts)),
             Err(failure) => {
-                tracing::info!(operation = %operation.id, class = failure.class.name(), code = failure.code, "an order failed");
-                SlotOutcome::Refused(failure)
+                tracing::info!(operation = %operation.id, class = failure.class.name(), code = failure.code, "a VM order failed");
+                SlotOutcome::Failed(failure)
             }
         };
         self.end_step(&operation, index, outcome).await
     }
 
-    /// Gives the order to the cloud, unless the cloud has carried it out before.
+    /// Sends the order to the cloud, unless the cloud has already carried it out.
     async fn place(&self, provider: &Provider, operation: &Operation, index: u32, again: bool) -> Result<CloudVm, Failure> {
         let (adapter, access) = self.0.reach(provider, TIME_LIMIT)?;
         let placed = async {
@@ -132,18 +132,18 @@ impl Provisions {
         in_time(placed, &access).await
     }
 
-    async fn look(&self, operation: Operation, index: u32) -> Result<bool, StoreError> {
+    async fn check(&self, operation: Operation, index: u32) -> Result<bool, StoreError> {
         let Some(provider) = self.provider(&operation)? else { return Ok(false) };
-        let looked = self.look_at(&provider, &operation, index).await?;
-        if let Err(failure) = &looked {
-            tracing::debug!(operation = %operation.id, code = failure.code, "a look at a new VM failed");
+        let checked = self.read_vm(&provider, &operation, index).await?;
+        if let Err(failure) = &checked {
+            tracing::debug!(operation = %operation.id, code = failure.code, "the state of a new VM could not be read");
         }
-        // What cannot be seen now is looked at again, until patience is over.
-        let outcome = SlotOutcome::Looked(looked.ok().flatten().map(Box::new));
+        // A failed check is repeated until `patience_until`.
+        let outcome = SlotOutcome::Checked(checked.ok().flatten().map(Box::new));
         self.end_step(&operation, index, outcome).await
     }
 
-    async fn look_at(
+    async fn read_vm(
         &self,
         provider: &Provider,
         operation: &Operation,
@@ -156,12 +156,12 @@ impl Provisions {
             return Ok(Ok(None));
         };
         let place = VmPlace { provider_vm_id: vm.facts.provider_vm_id, region: vm.facts.region, zone: vm.facts.zone };
-        let asked = async {
+        let request = async {
             let (adapter, access) = self.0.reach(provider, TIME_LIMIT)?;
             let adapter: &dyn Adapter = adapter;
             in_time(adapter.get(&access, &place), &access).await
         };
-        Ok(asked.await)
+        Ok(request.await)
     }
 
     async fn end_step(&self, operation: &Operation, index: u32, outcome: SlotOutcome) -> Result<bool, StoreError> {
@@ -188,10 +188,10 @@ fn unreadable() -> Failure {
     Failure::new(FailureClass::InvalidRequest, "unreadable_order", "the stored order cannot be read")
 }
 
-/// The answer, without what is secret in it, within the time of a step.
-async fn in_time<T>(asked: impl Future<Output = Result<T, Failure>>, access: &Access) -> Result<T, Failure> {
+/// Applies the time limit of a step, and removes secrets from the message of a failure.
+async fn in_time<T>(request: impl Future<Output = Result<T, Failure>>, access: &Access) -> Result<T, Failure> {
     let late = || Failure::new(FailureClass::Timeout, "timeout", "the provider did not answer in time");
-    let answer = tokio::time::timeout(TIME_LIMIT, asked).await.unwrap_or_else(|_| Err(late()));
+    let answer = tokio::time::timeout(TIME_LIMIT, request).await.unwrap_or_else(|_| Err(late()));
     answer.map_err(|mut failure| {
         failure.message = access.credential.conceal(&failure.message);
         failure

@@ -1,5 +1,5 @@
-//! The steps `vm.provision`, `provider.verify` and `vm.wait_state` of workflows. An order is taken in the transaction of its step, exactly
-//! once; its operation carries it out.
+//! The workflow steps `vm.provision`, `provider.verify` and `vm.wait_state`. `vm.provision` stores its order in the transaction of
+//! the step, exactly once. The operation of the order carries it out.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,9 +26,9 @@ use super::{
     service::{Service, SyncChange, find_provider},
 };
 
-/// How long a VM that is waited for is left alone between two looks, and how long one look may take.
-const LOOK_PAUSE: Duration = Duration::from_secs(3);
-const LOOK_LIMIT: Duration = Duration::from_secs(20);
+/// The pause between two checks of a VM, and the time limit of one check.
+const CHECK_INTERVAL: Duration = Duration::from_secs(3);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(20);
 const HIDDEN: &str = "[hidden]";
 
 impl From<CloudError> for StepError {
@@ -62,7 +62,7 @@ fn id<T: std::str::FromStr<Err: std::fmt::Display>>(with: &Value, name: &str) ->
 }
 
 impl Core {
-    /// As whom a call changes what we know.
+    /// The intent of a call: its tenant, the current time and the workflow step as the actor.
     fn intent(&self, call: &Call) -> Intent {
         let actor = Actor { kind: ActorKind::Workflow, id: call.idempotency_key.clone(), name: "Workflow step".to_owned() };
         Intent::new(call.tenant_id, self.clocks.now(call.tenant_id), actor)
@@ -79,7 +79,7 @@ impl StepType for ProvisionVm {
     }
 
     fn summary(&self) -> &'static str {
-        "Orders VMs. Takes what the request to create VMs takes. Its output has `operation` and `vms`; `vm.wait_state` waits for them."
+        "Orders VMs. Takes the fields of the request to create VMs. Returns `operation` and `vms`. `vm.wait_state` waits for the VMs."
     }
 
     fn scopes(&self) -> Grants {
@@ -119,7 +119,7 @@ impl LocalStep for ProvisionVm {
     }
 }
 
-/// Tries the credential of a provider.
+/// Verifies the credential of a provider.
 #[derive(Debug)]
 pub(super) struct VerifyProvider(pub(super) Arc<Core>);
 
@@ -129,7 +129,7 @@ impl StepType for VerifyProvider {
     }
 
     fn summary(&self) -> &'static str {
-        "Tries the credential of a cloud provider. Its output is the verification; look at its `outcome`."
+        "Verifies the credential of a cloud provider. Returns the verification; check its `outcome`."
     }
 
     fn scopes(&self) -> Grants {
@@ -167,17 +167,18 @@ impl RemoteStep for VerifyProvider {
     }
 }
 
-/// Tries the credential of a stored provider, and keeps what came of it. What came of it is the answer, also when it does not work.
+/// Verifies the credential of a stored provider and stores the result. Returns the verification even if the credential does not
+/// work.
 async fn verify(core: &Arc<Core>, intent: Intent, id: CloudProviderId) -> Result<Value, StepError> {
     let provider = core.store.read(|tx| find_provider(tx, &intent.begin(), &Reach::Everything, id))?;
-    let verification = core.try_stored(&provider).await.map_err(|problem| StepError::new("cloud", problem.to_string()))?;
+    let verification = core.verify_stored(&provider).await.map_err(|problem| StepError::new("cloud", problem.to_string()))?;
     let shown = api::show_verification(&verification);
-    let written = core.store.write(move |tx| Service::note_verification(tx, &mut intent.begin(), &provider, &verification)).await;
+    let written = core.store.write(move |tx| Service::store_verification(tx, &mut intent.begin(), &provider, &verification)).await;
     written?;
     Ok(shown)
 }
 
-/// Waits for a state of a VM.
+/// Waits until a VM reaches a state.
 #[derive(Debug)]
 pub(super) struct WaitForVm(pub(super) Arc<Core>);
 
@@ -187,8 +188,8 @@ impl StepType for WaitForVm {
     }
 
     fn summary(&self) -> &'static str {
-        "Waits until a VM has one of the `states`, `running` when absent. Its output is the VM. `timeout_seconds` of the step bounds the \
-         wait; a VM that is not there by then is worth a retry."
+        "Waits until a VM has one of the `states`, by default `running`. Returns the VM. The step's `timeout_seconds` limits the wait. If \
+         the VM has none of these states by then, the step fails with a retryable error."
     }
 
     fn scopes(&self) -> Grants {
@@ -212,12 +213,12 @@ impl StepType for WaitForVm {
     }
 
     fn plan(&self, _tx: &ReadTx, _planning: &Planning, with: &Value) -> Result<Planned, LocalError> {
-        let states = wanted_states(with).join(" or ");
+        let states = target_states(with).join(" or ");
         Ok(Planned { output: None, summary: format!("would wait until the VM is {states}") })
     }
 }
 
-fn wanted_states(with: &Value) -> Vec<String> {
+fn target_states(with: &Value) -> Vec<String> {
     let given = with.get("states").and_then(Value::as_array);
     let named = given.map(|states| states.iter().filter_map(Value::as_str).map(str::to_owned).collect());
     named.unwrap_or_else(|| vec!["running".to_owned()])
@@ -228,14 +229,14 @@ impl RemoteStep for WaitForVm {
         let core = self.0.clone();
         Box::pin(async move {
             let vm: VmId = id(&call.with, "vm_id")?;
-            let states = wanted_states(&call.with);
+            let states = target_states(&call.with);
             let output = wait_for_state(&core, core.intent(&call), vm, &states, call.timeout).await?;
             Ok(StepDone { output, effects: Vec::new() })
         })
     }
 }
 
-/// Waits until the VM has one of these states, by asking its cloud now and then. The VM as it is then.
+/// Asks the cloud repeatedly until the VM has one of these states, and returns the VM.
 async fn wait_for_state(
     core: &Arc<Core>,
     intent: Intent,
@@ -254,31 +255,31 @@ async fn wait_for_state(
             return Ok(shown?);
         }
         if vm.ended_at.is_some() {
-            return Err(StepError::new("vm_ended", format!("the VM is {} and will not change any more", state.name())));
+            return Err(StepError::new("vm_ended", format!("the VM is {} and its state will not change again", state.name())));
         }
-        if tokio::time::Instant::now() + LOOK_PAUSE >= deadline {
+        if tokio::time::Instant::now() + CHECK_INTERVAL >= deadline {
             let message = format!("the VM is still {}", state.name());
             return Err(StepError::retryable("vm_not_yet", message));
         }
-        tokio::time::sleep(LOOK_PAUSE).await;
-        look_again(core, &intent, &vm).await?;
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        update_vm(core, &intent, &vm).await?;
     }
 }
 
-/// Asks the cloud of a VM how it is. If the cloud does not answer now, the step goes on waiting.
-async fn look_again(core: &Arc<Core>, intent: &Intent, vm: &Vm) -> Result<(), StepError> {
+/// Reads the VM from its cloud and stores what changed. If the cloud does not answer, the step keeps waiting.
+async fn update_vm(core: &Arc<Core>, intent: &Intent, vm: &Vm) -> Result<(), StepError> {
     let provider = core.store.read(|tx| find_provider(tx, &intent.begin(), &Reach::Everything, vm.provider_id))?;
-    // One that is being created is looked at by its operation.
-    let Ok((adapter, access)) = core.reach(&provider, LOOK_LIMIT) else { return Ok(()) };
+    // The operation of a VM that is still being created checks the VM.
+    let Ok((adapter, access)) = core.reach(&provider, CHECK_TIMEOUT) else { return Ok(()) };
     if !vm.is_known() {
         return Ok(());
     }
     let facts = &vm.facts;
     let place = VmPlace { provider_vm_id: facts.provider_vm_id.clone(), region: facts.region.clone(), zone: facts.zone.clone() };
-    let looked = tokio::time::timeout(LOOK_LIMIT, adapter.get(&access, &place)).await;
-    let Ok(Ok(Some(facts))) = looked else { return Ok(()) };
+    let response = tokio::time::timeout(CHECK_TIMEOUT, adapter.get(&access, &place)).await;
+    let Ok(Ok(Some(facts))) = response else { return Ok(()) };
     let intent = Intent::new(intent.tenant_id, core.clocks.now(intent.tenant_id), intent.actor.clone());
-    let change = [SyncChange::Seen(Box::new(facts))];
+    let change = [SyncChange::Found(Box::new(facts))];
     let written = core.store.write(move |tx| Service::apply_sync(tx, &mut intent.begin(), &provider, &change)).await;
     Ok(written?)
 }

@@ -1,5 +1,6 @@
-//! Looks at every provider's fleet in its turn and brings what we know up to date. A look is paged, bounded in time and in VMs, and
-//! counts only as a whole: a fleet that was told in part makes no VM missing. VMs that cannot be read in full are listed with what is known.
+//! Lists the VMs of every enabled provider at its interval and updates the store. A sync reads page by page, with a limit on time
+//! and on the number of VMs. It counts only as a whole: an incomplete list makes no VM missing. A VM with unreadable fields is
+//! stored with the fields that could be read.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,13 +28,13 @@ use super::{
     worker::Work,
 };
 
-/// For the whole look at one fleet.
+/// The time limit of one sync.
 const TIME_LIMIT: Duration = Duration::from_mins(2);
-/// Changes of one transaction, and rows of a deleted provider that one removes.
+/// The number of changes, or of removed rows of a deleted provider, in one transaction.
 const BATCH: usize = 200;
-/// VMs of one provider.
-const MOST_VMS: usize = 20_000;
-/// How long a VM that is gone stays listed.
+/// The limit on the VMs of one provider.
+const MAX_VMS: usize = 20_000;
+/// How long an ended VM stays listed.
 const KEEP_ENDED: Duration = Duration::from_hours(24 * 7);
 
 #[derive(Clone, Debug)]
@@ -57,19 +58,20 @@ impl Work for Syncs {
 
     async fn run(&self, key: ProviderKey) -> Result<(), StoreError> {
         let Some(provider) = self.0.store.read::<_, StoreError>(|tx| providers::get(tx, key))? else {
-            return self.forget(key).await;
+            return self.remove_rows(key).await;
         };
         let started_at = self.0.clocks.now(key.0);
-        let looked = tokio::time::timeout(TIME_LIMIT, self.look(&provider)).await;
-        let looked = looked
-            .unwrap_or_else(|_| Err(Failure::new(FailureClass::Timeout, "timeout", "the provider did not tell its fleet in time")));
-        let result = match looked {
+        let listed = tokio::time::timeout(TIME_LIMIT, self.list_fleet(&provider)).await;
+        let listed = listed.unwrap_or_else(|_| {
+            Err(Failure::new(FailureClass::Timeout, "timeout", "the provider did not return the complete list of VMs in time"))
+        });
+        let result = match listed {
             Ok(fleet) => {
-                self.take_up(&provider, &fleet).await?;
+                self.apply_fleet(&provider, &fleet).await?;
                 Ok(fleet.counts())
             }
             Err(failure) => {
-                tracing::info!(provider = %provider.id, class = failure.class.name(), code = failure.code, "a sync failed");
+                tracing::info!(provider = %provider.id, class = failure.class.name(), code = failure.code, "a provider sync failed");
                 Err(SyncError::new(&failure, started_at))
             }
         };
@@ -80,13 +82,12 @@ impl Work for Syncs {
 }
 
 impl Syncs {
-    /// The whole fleet as the cloud tells it.
-    async fn look(&self, provider: &Provider) -> Result<Fleet, Failure> {
+    async fn list_fleet(&self, provider: &Provider) -> Result<Fleet, Failure> {
         let (adapter, access) = self.0.reach(provider, TIME_LIMIT)?;
         whole_fleet(adapter, &access).await
     }
 
-    async fn take_up(&self, provider: &Provider, fleet: &Fleet) -> Result<(), StoreError> {
+    async fn apply_fleet(&self, provider: &Provider, fleet: &Fleet) -> Result<(), StoreError> {
         let (key, now) = ((provider.tenant_id, provider.id), self.0.clocks.now(provider.tenant_id));
         let known = self.0.store.scan(move |tx| vms::of_provider(tx, key, usize::MAX)).await?;
         let changes = differences(&known, fleet, now);
@@ -97,7 +98,7 @@ impl Syncs {
         Ok(())
     }
 
-    /// Runs a use case of the sync. What the use case itself refuses is a defect: it is told and does not stop the syncs.
+    /// Runs a use case of the sync. An error of the use case itself is a defect. It is reported and does not stop other syncs.
     async fn write(
         &self,
         provider: &Provider,
@@ -112,8 +113,8 @@ impl Syncs {
         })
     }
 
-    /// Removes what is left of a deleted provider, in bounded parts.
-    async fn forget(&self, key: ProviderKey) -> Result<(), StoreError> {
+    /// Removes the remaining rows of a deleted provider, in batches.
+    async fn remove_rows(&self, key: ProviderKey) -> Result<(), StoreError> {
         loop {
             let more = self.0.store.write(move |tx| {
                 let left = vms::of_provider(tx, key, BATCH)?;
@@ -137,11 +138,11 @@ impl Syncs {
     }
 }
 
-/// A fleet as its cloud tells it.
+/// All VMs that a cloud returned.
 #[derive(Debug)]
 pub(super) struct Fleet {
     pub(super) vms: Vec<CloudVm>,
-    /// Why entries are missing from it.
+    /// The reasons why entries were skipped.
     pub(super) skipped: Vec<String>,
 }
 
@@ -151,7 +152,7 @@ impl Fleet {
     }
 }
 
-/// The whole fleet behind an adapter.
+/// Reads all pages of VMs from an adapter.
 pub(super) async fn whole_fleet(adapter: &dyn adapters::Adapter, access: &adapters::Access) -> Result<Fleet, Failure> {
     let conceal = |mut failure: Failure| {
         failure.message = access.credential.conceal(&failure.message);
@@ -160,11 +161,12 @@ pub(super) async fn whole_fleet(adapter: &dyn adapters::Adapter, access: &adapte
     let (mut vms, mut skipped, mut known, mut from) = (Vec::new(), Vec::new(), HashSet::new(), None::<String>);
     loop {
         let page = adapter.list(access, from.as_deref()).await.map_err(conceal)?;
-        // A VM that moved between pages is told twice.
+        // A VM that moved between pages appears twice.
         vms.extend(page.vms.into_iter().filter(|vm| known.insert(vm.provider_vm_id.clone())));
         skipped.extend(page.skipped);
-        if vms.len() + skipped.len() > MOST_VMS {
-            let message = format!("the fleet has more than {MOST_VMS} VMs: split it by regions over several providers");
+        if vms.len() + skipped.len() > MAX_VMS {
+            let message =
+                format!("the provider has more than {MAX_VMS} VMs: create several providers, each with some of the regions");
             return Err(Failure::new(FailureClass::InvalidRequest, "too_many_vms", message));
         }
         if page.next.is_none() || page.next == from {
@@ -174,28 +176,28 @@ pub(super) async fn whole_fleet(adapter: &dyn adapters::Adapter, access: &adapte
     }
 }
 
-/// What has changed since the last sync. An entry without a readable id may be any VM, so such a fleet makes no VM missing.
+/// The changes since the last sync. A skipped entry may be any known VM, so no VM is missing from a fleet with skipped entries.
 pub(super) fn differences(known: &[Vm], fleet: &Fleet, now: Timestamp) -> Vec<SyncChange> {
     let Fleet { vms: fleet, skipped } = fleet;
     let by_id: HashMap<&str, &Vm> = known.iter().map(|vm| (vm.facts.provider_vm_id.as_str(), vm)).collect();
-    let told: HashSet<&str> = fleet.iter().map(|vm| vm.provider_vm_id.as_str()).collect();
+    let reported: HashSet<&str> = fleet.iter().map(|vm| vm.provider_vm_id.as_str()).collect();
     let news = |facts: &&CloudVm| by_id.get(facts.provider_vm_id.as_str()).is_none_or(|vm| vm.facts != **facts || vm.missed > 0);
-    let seen = fleet.iter().filter(news).cloned().map(|facts| SyncChange::Seen(Box::new(facts)));
-    let silent = known.iter().filter(|vm| !told.contains(vm.facts.provider_vm_id.as_str()));
-    let missing = silent.filter_map(|vm| match vm.ended_at {
-        Some(ended) => (now.since(ended) > KEEP_ENDED).then_some(SyncChange::Forget(vm.id)),
-        // One that is being created is its operation's.
-        None => (vm.is_known() && skipped.is_empty()).then_some(SyncChange::Missed(vm.id)),
+    let seen = fleet.iter().filter(news).cloned().map(|facts| SyncChange::Found(Box::new(facts)));
+    let absent = known.iter().filter(|vm| !reported.contains(vm.facts.provider_vm_id.as_str()));
+    let missing = absent.filter_map(|vm| match vm.ended_at {
+        Some(ended) => (now.since(ended) > KEEP_ENDED).then_some(SyncChange::Expired(vm.id)),
+        // The operation of a VM that is still being created updates the VM.
+        None => (vm.is_known() && skipped.is_empty()).then_some(SyncChange::Missing(vm.id)),
     });
     seen.chain(missing).collect()
 }
 
 impl Core {
-    /// The adapter of a provider, and a way to its cloud for this long.
+    /// The adapter of a provider, and an access whose calls all end within `time`.
     pub(super) fn reach(&self, provider: &Provider, time: Duration) -> Result<(&dyn adapters::Adapter, adapters::Access), Failure> {
         let broken = |error: CloudError| {
-            tracing::error!(provider = %provider.id, %error, "the credential of a provider cannot be opened");
-            Failure::new(FailureClass::InvalidCredentials, "sealed", "the stored credential cannot be opened: set it again")
+            tracing::error!(provider = %provider.id, %error, "the credential of a provider cannot be unsealed");
+            Failure::new(FailureClass::InvalidCredentials, "sealed", "the stored credential cannot be unsealed: send it again")
         };
         let credential = self.service.unseal(provider).map_err(broken)?;
         Ok(self.access(provider.tenant_id, Some(provider.id), (provider.kind, provider.config.clone(), credential), time))

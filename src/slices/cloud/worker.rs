@@ -1,5 +1,5 @@
-//! Does what an index of due times says, many at once and each by itself: one that hangs holds up nobody but itself. Driven by the store
-//! alone, so a restart and normal running are one path.
+//! Runs the work that an index of due times lists. Many pieces run at the same time and do not wait for each other. Only the store
+//! drives the work, so a restart and normal operation take the same path.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -25,28 +25,28 @@ use tenantd_store::{
     tasks::{Alarm, Done, Task, TaskError},
 };
 
-/// How long a piece of work rests after the store has failed it.
-const REST: Duration = Duration::from_secs(1);
-/// How long a stop waits for work under way. What is cut off goes on after the next start.
-const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
+/// The delay before a piece of work is retried after a store error.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+/// How long a shutdown waits for running work. Interrupted work continues after the next start.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A kind of work that the store has a list of.
+/// A kind of work that the store lists by due time.
 pub(super) trait Work: Send + Sync + 'static {
-    /// Names a piece of work; the tenant comes first.
+    /// The key of a piece of work, with the tenant first.
     type Key: WorkKey;
 
     const NAME: &'static str;
-    /// A change of this table may make something due before it was expected.
+    /// A change of this table may make work due earlier than expected.
     const TABLE: TableName;
-    /// Pieces under way at one time.
+    /// The maximum number of pieces that run at the same time.
     const IN_FLIGHT: usize;
 
-    /// What is due, and when the next is that is not.
+    /// The keys that are due, and the time when the next one is due.
     fn due(&self, reading: &Reading, limit: usize, wanted: impl FnMut(&Self::Key) -> bool) -> Result<Due<Self::Key>, StoreError>;
 
     fn run(&self, key: Self::Key) -> impl Future<Output = Result<(), StoreError>> + Send;
 
-    /// What is to be done now and then, by the installation's clock.
+    /// Periodic cleanup, by the installation's clock.
     fn tidy(&self, _now: Timestamp) -> impl Future<Output = Result<(), StoreError>> + Send {
         std::future::ready(Ok(()))
     }
@@ -74,7 +74,7 @@ struct Shared<W: Work> {
     ended: Notify,
 }
 
-/// The task that finds what is due and starts it.
+/// The task that finds due work and starts it.
 #[derive(Debug)]
 pub(super) struct Worker<W: Work>(Arc<Shared<W>>);
 
@@ -96,37 +96,37 @@ impl<W: Work> Worker<W> {
     }
 
     fn start(&self, key: W::Key) {
-        let begun = Begun { shared: self.0.clone(), key };
+        let running = RunningWork { shared: self.0.clone(), key };
         tokio::spawn(async move {
-            let shared = &begun.shared;
+            let shared = &running.shared;
             let stopped = async {
                 let stop = shared.stop.notified();
                 if !shared.stopping.load(Ordering::SeqCst) {
                     stop.await;
                 }
             };
-            // Cut off by a stop it goes on after the next start: every step that counts is in the store.
+            // Work that a shutdown interrupts continues after the next start: every important step is in the store.
             tokio::select! {
                 outcome = shared.work.run(key) => {
                     if let Err(error) = outcome {
-                        tracing::warn!(work = W::NAME, %error, "a piece of work could not be stored; it is tried again");
-                        tokio::time::sleep(REST).await;
+                        tracing::warn!(work = W::NAME, %error, "the result could not be stored; the work is retried");
+                        tokio::time::sleep(RETRY_DELAY).await;
                     }
                 }
                 () = stopped => {}
             }
-            drop(begun);
+            drop(running);
         });
     }
 }
 
-/// A piece of work under way. Dropped, it lets the piece be found again.
-struct Begun<W: Work> {
+/// A running piece of work. Dropping it makes the key available again.
+struct RunningWork<W: Work> {
     shared: Arc<Shared<W>>,
     key: W::Key,
 }
 
-impl<W: Work> Drop for Begun<W> {
+impl<W: Work> Drop for RunningWork<W> {
     fn drop(&mut self) {
         lock(&self.shared.in_flight).remove(&self.key);
         self.shared.signal.notify_one();
@@ -157,11 +157,11 @@ impl<W: Work> Task for Worker<W> {
             let mut in_flight = lock(&self.0.in_flight);
             let free = W::IN_FLIGHT.saturating_sub(in_flight.len());
             if free == 0 {
-                // Whatever ends wakes this task.
+                // The end of any piece of work wakes this task.
                 self.0.alarm.set(None);
                 return Ok(Done::All);
             }
-            // No tenant takes more than half of the places while another may want one.
+            // A tenant may use at most half of the places.
             let mut taken: HashMap<TenantId, usize> = HashMap::new();
             for key in in_flight.iter() {
                 *taken.entry(key.tenant()).or_default() += 1;
@@ -195,8 +195,8 @@ impl<W: Work> Task for Worker<W> {
                 ended.await;
             }
         };
-        if tokio::time::timeout(SHUTDOWN_PATIENCE, quiet).await.is_err() {
-            tracing::info!(work = W::NAME, "work under way was cut off; it goes on after the next start");
+        if tokio::time::timeout(SHUTDOWN_TIMEOUT, quiet).await.is_err() {
+            tracing::info!(work = W::NAME, "running work was interrupted by the shutdown; it continues after the next start");
         }
         Ok(())
     }

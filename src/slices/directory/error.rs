@@ -1,4 +1,4 @@
-//! What can go wrong with organizations, people and devices.
+//! The errors of the directory.
 
 use tenantd_base::{access::Grants, versions::Stale};
 use tenantd_store::StoreError;
@@ -7,73 +7,73 @@ use super::model::InvalidChange;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    #[error("there is no such record")]
+    #[error("record not found")]
     NotFound,
-    #[error("the e-mail address is taken")]
+    #[error("the email address is already in use")]
     EmailTaken,
-    #[error("the external id is taken")]
+    #[error("the external ID is already in use")]
     ExternalIdTaken,
     #[error("{0}")]
     BadEmail(&'static str),
-    #[error("staff need an e-mail address to sign in with")]
+    #[error("staff need an email address to sign in")]
     EmailMissing,
-    #[error("there is no such organization")]
+    #[error("organization not found")]
     UnknownOrganization,
-    #[error("there is no organization with the external id {0}")]
+    #[error("no organization has the external ID {0}")]
     UnknownExternalOrganization(String),
-    /// The record, or the organization that it would have, is not one that the caller reaches.
+    /// The record, or its organization after the change, is not within the caller's reach.
     #[error("the record is out of reach")]
     OutOfReach,
-    #[error("there is no such user to be the owner")]
+    #[error("owner not found")]
     UnknownOwner,
-    #[error("there is no user with the external id {0}")]
+    #[error("no user has the external ID {0}")]
     UnknownExternalOwner(String),
-    /// A record that is not there yet must be told in full.
+    /// A new record requires this field.
     #[error("{field} is required for a new record")]
     Incomplete { field: &'static str },
-    #[error("this external id is that of a member of staff")]
+    #[error("this external ID belongs to a member of staff")]
     IsStaff,
-    #[error("an operator belongs to the platform tenant, and everyone else to another")]
+    #[error("only the platform tenant has operators, and it has no other roles")]
     RoleMismatch,
-    #[error("staff belong to the tenant and to no organization")]
+    #[error("staff do not belong to an organization")]
     StaffOrganization,
     #[error("a contact has no role")]
     ContactRole,
     #[error("this is the last active administrator of the tenant")]
     LastAdmin,
-    /// Other records refer to it: what they are and how many, and whether there are some that the caller cannot read.
+    /// Other records refer to it: their kinds and counts, and whether there are others that the caller cannot read.
     #[error("other records refer to it")]
     InUse { found: Vec<(&'static str, u64)>, unseen: bool },
-    /// The caller cannot change what refers to it.
-    #[error("what refers to it needs more scopes to be moved")]
+    /// The caller cannot change the records that refer to it.
+    #[error("moving the records that refer to it requires more scopes")]
     MissingScopes(Grants),
-    /// More records refer to it than one request moves.
+    /// More records refer to it than one request can move.
     #[error("{0} records refer to it")]
     TooManyDependents(u64),
-    /// Something that refers to it cannot refer to the target.
+    /// A record that refers to it cannot refer to the target.
     #[error("cannot be moved: {0}")]
     CannotMove(String),
-    #[error("the target is the record itself, or not found")]
+    #[error("the target is the same record or does not exist")]
     UnknownTarget,
     #[error("{}: {}", .0.pointer, .0.message)]
     InvalidChange(InvalidChange),
-    #[error("an organization belongs to itself: a caller for some organizations has none to create one in")]
+    #[error("a caller restricted to organizations cannot create organizations")]
     OrganizationsOnly,
-    /// A line that was handed on, and refused there.
+    /// Another slice refused a line that was passed to it.
     #[error("{message}")]
     Line { pointer: &'static str, message: String },
     #[error("{0}; {1}")]
     Both(Box<Self>, Box<Self>),
     #[error(transparent)]
     Stale(#[from] Stale),
-    #[error("an event could not be written: {0}")]
+    #[error("cannot write an event: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
 impl DirectoryError {
-    /// Both results, or all that is wrong.
+    /// Returns both results, or all errors.
     pub(crate) fn both<A, B>(first: Result<A, Self>, second: Result<B, Self>) -> Result<(A, B), Self> {
         match (first, second) {
             (Ok(first), Ok(second)) => Ok((first, second)),

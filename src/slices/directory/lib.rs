@@ -1,7 +1,7 @@
-//! The directory: organizations (the customers of a tenant), people (its staff, and contacts at the organizations), and devices.
+//! The directory: organizations (the customers of a tenant), people (staff, and contacts at the organizations), and devices.
 //!
-//! Other records refer to these by id and show their names: for that the functions here are cheap, one look-up each.
-//! **Boundary:** passwords, sessions and the API of users are `auth`'s, which composes the use cases of [`Directory`] with its own.
+//! Other records refer to these by ID and show their names, so the functions here are cheap: one lookup each. **Boundary:** the
+//! `auth` slice owns passwords, sessions and the API of users. It combines the use cases of [`Directory`] with its own.
 
 mod api;
 mod error;
@@ -28,15 +28,15 @@ use tenantd_store::{Checked, Flow, Progress, Read, Store, StoreError, WriteTx, e
 pub use api::{OrganizationReference, PersonReference, UserView};
 pub use error::DirectoryError;
 
-/// Devices and their parts as clients see them, for those who show them in records of their own.
+/// The wire form of devices and their sections, for slices that include them in their own responses.
 pub mod view {
     pub use super::api::{Agent, BackupState, Device, Hardware, Network, OperatingSystem, Patch, Security, Software, Warranty};
 }
 
-/// Which devices a list or a report is about.
+/// The selection of devices for lists and reports.
 pub mod devices {
     pub use super::{
-        api::{Asker, DeviceFilters},
+        api::{DeviceFilters, QueryContext},
         listing::{DetailsQuery, DeviceQuery, Labels, SoftwareFilter, patch_status, reboot_required, warranty_status},
     };
 }
@@ -44,12 +44,12 @@ pub mod devices {
 pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
     AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, JobLine,
-    JobStatus, Lifecycle, LineDone, LineStatus, LinkedIdentity, Network, NewOrganization, NewUser, OperatingSystem, Organization,
+    JobStatus, Lifecycle, LineResult, LineStatus, LinkedIdentity, Network, NewOrganization, NewUser, OperatingSystem, Organization,
     OrganizationLabel, OsFamily, Patch, PatchStatus, PersonKind, PersonLabel, Reference, Security, Software, Standing, User,
     UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
 };
 pub use repo::devices::FoldedDevice;
-pub use service::{Dependent, Dependents, Directory, JobTaker, Subject, UserChange};
+pub use service::{Dependent, Dependents, Directory, JobReceiver, Subject, UserChange};
 
 pub const EVENTS: &[&EventKind] = &[
     &service::ORGANIZATION_CREATED,
@@ -68,17 +68,17 @@ impl Directory {
         Self { agents: model::AgentRules::new(settings) }
     }
 
-    /// What an agent that was last seen then is doing now.
+    /// The status of an agent that was last seen at this time.
     pub fn agent_status(&self, last_seen_at: Option<Timestamp>, now: Timestamp) -> AgentStatus {
         self.agents.status(last_seen_at, now)
     }
 
-    /// The schemas of the records that events carry.
+    /// The schemas of the records in events.
     pub fn record_schemas() -> Map<String, Value> {
         api::record_schemas()
     }
 
-    /// What of a tenant's directory goes along to another installation.
+    /// The directory tables that a tenant export contains.
     pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
         Ok(repo::portable::portable(api::shapes()?))
     }
@@ -94,23 +94,23 @@ impl Directory {
     }
 }
 
-/// The way in for agents and imports.
+/// The import endpoints for agents and other systems.
 #[derive(Clone, Debug)]
 pub struct DirectoryIngest(api::Ingest);
 
 impl DirectoryIngest {
-    /// Lines that tell of backup jobs go to `jobs`.
-    pub fn new(directory: Directory, store: Store, clocks: Clocks, limits: &config::Limits, jobs: Arc<dyn JobTaker>) -> Self {
+    /// `jobs` receives the lines with backup jobs.
+    pub fn new(directory: Directory, store: Store, clocks: Clocks, limits: &config::Limits, jobs: Arc<dyn JobReceiver>) -> Self {
         let imports = Streams::new("imports", limits, &store);
         Self(api::Ingest { directory, store, clocks, imports, jobs })
     }
 
-    /// What the listener serves beside the public API, with a document of its own.
+    /// The internal API of the listener, which has its own OpenAPI document.
     pub fn api(&self) -> impl OpenApi + use<> {
         api::IngestApi(self.0.clone())
     }
 
-    /// What only the admin socket serves.
+    /// The operations that only the admin socket serves.
     pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
         api::AdminIngestApi { ingest: self.0.clone(), tenants }
     }
@@ -119,27 +119,27 @@ impl DirectoryIngest {
 /// The API of organizations, contacts and devices.
 #[derive(Clone, Debug)]
 pub struct DirectoryRecords {
-    desk: api::Desk,
+    records: api::RecordService,
     exports: Streams,
 }
 
 impl DirectoryRecords {
-    /// `dependents` know what refers to the records.
+    /// `dependents` know which records of other slices refer to directory records.
     pub fn new(directory: Directory, store: Store, limits: &config::Limits, dependents: Vec<Arc<dyn Dependents>>) -> Self {
         let exports = Streams::new("exports", limits, &store);
         let remover = service::Remover { directory, store: store.clone(), dependents: dependents.into() };
-        Self { desk: api::Desk { directory, store, remover }, exports }
+        Self { records: api::RecordService { directory, store, remover }, exports }
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
-        let (desk, exports) = (|| self.desk.clone(), || self.exports.clone());
+        let (records, exports) = (|| self.records.clone(), || self.exports.clone());
         (
-            api::OrganizationsApi { desk: desk(), exports: exports() },
-            api::OrganizationApi { desk: desk() },
-            api::ContactsApi { desk: desk(), exports: exports() },
-            api::ContactApi { desk: desk() },
-            api::DevicesApi { desk: desk(), exports: exports() },
-            api::DeviceApi { desk: desk() },
+            api::OrganizationsApi { records: records(), exports: exports() },
+            api::OrganizationApi { records: records() },
+            api::ContactsApi { records: records(), exports: exports() },
+            api::ContactApi { records: records() },
+            api::DevicesApi { records: records(), exports: exports() },
+            api::DeviceApi { records: records() },
         )
     }
 }
@@ -150,12 +150,12 @@ pub fn organization(tx: &impl Read, tenant: TenantId, id: OrganizationId) -> Res
     Ok(found.map(|organization| OrganizationLabel { id, name: organization.name }))
 }
 
-/// The name and the standing of a member of staff or a contact, if the tenant has them.
+/// The name and kind of a staff member or contact, if the tenant has them.
 pub fn person(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<PersonLabel>, StoreError> {
     Ok(repo::users::get(tx, tenant, id)?.map(PersonLabel::from))
 }
 
-/// Someone of the tenant by their e-mail address, in any case; an address that is none finds nobody.
+/// A person of the tenant by email address, ignoring case. An invalid address finds nobody.
 pub fn person_by_email(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<PersonLabel>, StoreError> {
     let Ok(email) = normalize_email(email) else { return Ok(None) };
     Ok(repo::users::find_email(tx, tenant, &email)?.map(PersonLabel::from))
@@ -166,7 +166,7 @@ pub fn device(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<D
     repo::devices::label(tx, tenant, id)
 }
 
-/// Walks the tenant's devices in the order of their ids, which is that of their creation.
+/// Visits the tenant's devices in the order of their IDs, which is the order of their creation.
 pub fn scan_devices(
     tx: &impl Read,
     tenant: TenantId,
@@ -181,27 +181,27 @@ pub fn user(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>
     repo::users::get(tx, tenant, id)
 }
 
-/// The staff of all tenants who sign in with this address, which must be in its normal form: at most `limit`.
+/// The staff of all tenants with this email address, which must be normalized. At most `limit`.
 pub fn staff_by_address(tx: &impl Read, email: &str, limit: usize) -> Result<Vec<User>, StoreError> {
     repo::users::list_login(tx, email, limit)
 }
 
-/// A member of the tenant's staff by their address, which must be in its normal form.
+/// A staff member of the tenant by email address, which must be normalized.
 pub fn staff_of_tenant(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<User>, StoreError> {
     Ok(repo::users::find_email(tx, tenant, email)?.filter(|user| user.role().is_some()))
 }
 
-/// Whether anybody on the staff of another tenant has an address of this domain, which must be in the form of DNS.
+/// Whether another tenant has staff with an address in this domain, which must be in DNS form.
 pub fn has_staff_elsewhere(tx: &impl Read, tenant: TenantId, domain: &str) -> Result<bool, StoreError> {
     repo::users::has_login_elsewhere(tx, tenant, domain)
 }
 
-/// Rewrites the index of sign-in addresses, so that several tenants can have staff with the same address.
+/// Rebuilds the index of sign-in addresses, so that several tenants can have staff with the same address.
 pub fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     repo::users::share_logins(tx)
 }
 
-/// A member of the tenant's staff by who they are at an identity provider.
+/// A staff member of the tenant by their account at an identity provider.
 pub fn staff_by_identity(tx: &impl Read, tenant: TenantId, issuer: &str, subject: &str) -> Result<Option<User>, StoreError> {
     repo::users::find_identity(tx, tenant, issuer, subject)
 }
@@ -211,17 +211,17 @@ pub fn organization_record(tx: &impl Read, tenant: TenantId, id: OrganizationId)
     repo::organizations::get(tx, tenant, id)
 }
 
-/// A device by the id that it has in the system that it comes from.
+/// A device by its ID in the source system.
 pub fn device_by_external_id(tx: &impl Read, tenant: TenantId, external_id: &str) -> Result<Option<DeviceId>, StoreError> {
     repo::devices::find_external(tx, tenant, external_id)
 }
 
-/// A device without its details, which cost more to read than the rest.
+/// A device without its details, which are more expensive to read.
 pub fn device_outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
     repo::devices::outline(tx, tenant, id)
 }
 
-/// Notes whether a device is backed up, in the transaction that has found it out. Every report reads it from here.
+/// Stores the backup state of a device, in the transaction that determined it. All reports read it from here.
 pub fn set_backup(tx: &mut WriteTx, tenant: TenantId, id: DeviceId, state: Option<&BackupState>) -> Result<(), StoreError> {
     match state {
         Some(state) => repo::backups::put(tx, (tenant, id), state),
@@ -234,7 +234,7 @@ pub fn device_record(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<O
     repo::devices::get(tx, tenant, id)
 }
 
-/// Organizations of all tenants behind one of them, in the order of their keys.
+/// The organizations of all tenants after the given key, in key order.
 pub fn organizations_after(
     tx: &impl Read,
     after: Option<(TenantId, OrganizationId)>,
@@ -243,17 +243,17 @@ pub fn organizations_after(
     repo::organizations::list_after(tx, after, limit)
 }
 
-/// People of all tenants behind one of them, in the order of their keys.
+/// The people of all tenants after the given key, in key order.
 pub fn users_after(tx: &impl Read, after: Option<(TenantId, UserId)>, limit: usize) -> Result<Vec<User>, StoreError> {
     repo::users::list_after(tx, after, limit)
 }
 
-/// Devices of all tenants behind one of them, in the order of their keys.
+/// The devices of all tenants after the given key, in key order.
 pub fn devices_after(tx: &impl Read, after: Option<(TenantId, DeviceId)>, limit: usize) -> Result<Vec<Device>, StoreError> {
     repo::devices::list_after(tx, after, limit)
 }
 
-/// The tenant's staff, the oldest first, at most `limit`.
+/// The tenant's staff, oldest first. At most `limit`.
 pub fn staff(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<User>, StoreError> {
     repo::users::list_staff(tx, tenant, limit)
 }

@@ -1,7 +1,7 @@
 //! The asset inventory: reports over the devices of the directory, as pages, counts and streams.
 //!
-//! **Boundary:** it has no tables and changes nothing; devices are the directory's. **Invariant:** a report shows only what its caller
-//! may reach, and what an agent is doing is worked out at the moment of the report.
+//! **Boundary:** this slice has no tables and changes nothing; the directory owns the devices. **Invariant:** a report contains
+//! only devices that its caller may access, and the state of an agent is computed at the time of the report.
 
 mod api;
 mod error;
@@ -34,7 +34,7 @@ impl Inventory {
         api::InventoryApi { directory: self.directory, store: self.store.clone(), exports: self.exports.clone() }
     }
 
-    /// What workflows can do with the inventory.
+    /// The workflow steps of the inventory.
     pub fn steps(&self) -> Vec<StepEntry> {
         vec![StepEntry::remote(steps::ReportInventory(self.clone()))]
     }

@@ -1,7 +1,7 @@
-//! The rows of a report, a page at a time, in the order in which devices were created.
+//! The rows of a report, page by page, in order of device creation.
 //!
-//! There is no index that fits every filter, so devices are passed one by one. **Invariant:** a page costs a bounded amount of work; one
-//! that has cost enough is returned short, with the place where it goes on.
+//! No index fits every filter, so the listing visits the devices one by one. **Invariant:** a page costs a bounded amount of work.
+//! At that bound, the page is returned short, with the position to continue from.
 
 use std::ops::Bound;
 
@@ -12,15 +12,15 @@ use tenantd_directory::{
 };
 use tenantd_store::{Flow, Key, Read, StoreError};
 
-/// What a page may cost: a device that its front rules out is 1, one whose details are looked at is [`DETAILS`] more.
+/// The cost limit of a page. Each visited device costs 1; decoding its details costs [`DETAILS`] more.
 pub(super) const EFFORT: u64 = 100_000;
 const DETAILS: u64 = 4;
 
 vocabulary! {
-    /// What a row is.
+    /// What a row of the report is.
     RowKind:
     Device "devices",
-    /// A package on a device.
+    /// One row per package on a device.
     Package "software",
 }
 
@@ -29,48 +29,48 @@ vocabulary! {
 pub(super) struct Hit {
     pub(super) device: Device,
     pub(super) status: AgentStatus,
-    /// The packages of which each is a row, where rows are packages.
+    /// If rows are packages: the packages that each become a row.
     pub(super) packages: Option<Vec<Software>>,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct InventoryPage {
     pub(super) hits: Vec<Hit>,
-    /// Where the report goes on, unless it is over.
+    /// Where the report continues. `None` at the end.
     pub(super) last: Option<Vec<u8>>,
 }
 
-/// The place of a package among those of its device.
-type PackagePlace = (String, String, String);
+/// The sort key of a package within its device: name, version and publisher.
+type PackageKey = (String, String, String);
 
-/// Up to where the rows have come.
+/// The position of the last returned row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Position {
-    Behind(DeviceId),
-    /// Behind this package of the device.
-    Within(DeviceId, PackagePlace),
+    AfterDevice(DeviceId),
+    /// After this package of the device.
+    AfterPackage(DeviceId, PackageKey),
 }
 
 impl Position {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         if let Some(device) = <DeviceId as Key>::from_bytes(bytes) {
-            return Some(Self::Behind(device));
+            return Some(Self::AfterDevice(device));
         }
         let (device, name, version, publisher) = <(DeviceId, String, String, String)>::from_bytes(bytes)?;
-        Some(Self::Within(device, (name, version, publisher)))
+        Some(Self::AfterPackage(device, (name, version, publisher)))
     }
 
     fn to_bytes(&self) -> Vec<u8> {
         match self {
-            Self::Behind(device) => device.to_bytes(),
-            Self::Within(device, (name, version, publisher)) => {
+            Self::AfterDevice(device) => device.to_bytes(),
+            Self::AfterPackage(device, (name, version, publisher)) => {
                 (*device, name.clone(), version.clone(), publisher.clone()).to_bytes()
             }
         }
     }
 }
 
-fn place(package: &Software) -> PackagePlace {
+fn package_key(package: &Software) -> PackageKey {
     let text = |text: &Option<String>| text.clone().unwrap_or_default();
     (package.name.clone(), text(&package.version), text(&package.publisher))
 }
@@ -101,13 +101,13 @@ impl Collector {
             }
             RowKind::Package => {
                 let mut packages = query.packages(&device);
-                if let Some(Position::Within(begun, behind)) = &self.position
+                if let Some(Position::AfterPackage(begun, behind)) = &self.position
                     && *begun == id
                 {
-                    packages.retain(|package| place(package) > *behind);
+                    packages.retain(|package| package_key(package) > *behind);
                 }
                 if packages.is_empty() {
-                    self.position = Some(Position::Behind(id));
+                    self.position = Some(Position::AfterDevice(id));
                     return Flow::Continue;
                 }
                 if self.room == 0 {
@@ -115,7 +115,7 @@ impl Collector {
                 }
                 if packages.len() > self.room {
                     packages.truncate(self.room);
-                    self.position = packages.last().map(|last| Position::Within(id, place(last)));
+                    self.position = packages.last().map(|last| Position::AfterPackage(id, package_key(last)));
                     self.page.hits.push(Hit { device, status, packages: Some(packages) });
                     return self.full();
                 }
@@ -124,12 +124,12 @@ impl Collector {
             }
         };
         self.page.hits.push(Hit { device, status, packages });
-        self.position = Some(Position::Behind(id));
+        self.position = Some(Position::AfterDevice(id));
         Flow::Continue
     }
 }
 
-/// The rows behind a position, at most `limit`.
+/// Returns the rows after a position, at most `limit`.
 pub(super) fn list(
     tx: &impl Read,
     query: &DeviceQuery,
@@ -152,8 +152,8 @@ fn list_within(
 ) -> Result<InventoryPage, StoreError> {
     let position = after.and_then(Position::from_bytes);
     let from = match &position {
-        Some(Position::Behind(device)) => Bound::Excluded(*device),
-        Some(Position::Within(device, _)) => Bound::Included(*device),
+        Some(Position::AfterDevice(device)) => Bound::Excluded(*device),
+        Some(Position::AfterPackage(device, _)) => Bound::Included(*device),
         None => Bound::Unbounded,
     };
     let mut collector = Collector { page: InventoryPage::default(), kind, room: limit, position };
@@ -165,13 +165,13 @@ fn list_within(
         spent += 1;
         let id = folded.id;
         if !query.admits(&folded) {
-            collector.position = Some(Position::Behind(id));
+            collector.position = Some(Position::AfterDevice(id));
             return Ok(Flow::Continue);
         }
         spent += DETAILS;
         let device = folded.unfold()?;
         if !query.matches(tx, labels, &device)? {
-            collector.position = Some(Position::Behind(id));
+            collector.position = Some(Position::AfterDevice(id));
             return Ok(Flow::Continue);
         }
         Ok(collector.take(query, device))

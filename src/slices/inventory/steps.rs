@@ -1,5 +1,5 @@
-//! The step `inventory.report` of workflows: a small report of the asset inventory. It changes nothing, but looks at every device: it is
-//! a call of its own, and does not keep the writer waiting.
+//! The workflow step `inventory.report`: a small report of the asset inventory. It changes nothing but visits every device, so it
+//! runs as a call of its own and does not block the writer.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use tenantd_base::{
     clock::Timestamp,
     id::TenantId,
 };
-use tenantd_directory::devices::Asker;
+use tenantd_directory::devices::QueryContext;
 use tenantd_store::{
     ReadTx,
     steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, StepDone, StepError, StepType},
@@ -21,8 +21,8 @@ pub(super) struct ReportInventory(pub(super) Inventory);
 
 impl ReportInventory {
     fn report(&self, tx: &ReadTx, tenant_id: TenantId, now: Timestamp, with: &Value) -> Result<Value, LocalError> {
-        let asker = Asker { tenant_id, reach: Reach::Everything, now, directory: self.0.directory };
-        Ok(forms::run(tx, asker, with)?)
+        let context = QueryContext { tenant_id, reach: Reach::Everything, now, directory: self.0.directory };
+        Ok(forms::run(tx, context, with)?)
     }
 }
 
@@ -31,8 +31,8 @@ impl From<InventoryError> for LocalError {
         match error {
             InventoryError::Store(error) => Self::Store(error),
             InventoryError::Invalid(faults) => {
-                let told: Vec<String> = faults.iter().map(|fault| format!("/{fault}")).collect();
-                Self::Step(StepError::new("invalid_input", told.join("; ")))
+                let messages: Vec<String> = faults.iter().map(|fault| format!("/{fault}")).collect();
+                Self::Step(StepError::new("invalid_input", messages.join("; ")))
             }
             InventoryError::Written(_) => Self::Step(StepError::new("report_failed", error.to_string())),
         }
@@ -45,9 +45,9 @@ impl StepType for ReportInventory {
     }
 
     fn summary(&self) -> &'static str {
-        "Reports on devices, by the filters of the asset inventory. Its output has `count`, and up to `limit` rows in `data`, or with \
-         `group_by` counts in `groups`, the 100 most frequent; with `summary` also `totals`. `truncated` tells that there are more \
-         devices than rows."
+        "Reports on devices, with the filters of the asset inventory. The output has `count`, and up to `limit` rows in `data`. With \
+         `group_by`, it has the 100 most frequent values in `groups` instead; with `summary`, also `totals`. `truncated` is true if \
+         more devices match than there are rows."
     }
 
     fn scopes(&self) -> Grants {

@@ -1,5 +1,5 @@
-//! Counts over all devices of a report: by the values of one field, and the totals that a first look wants. Exact; every device is
-//! looked at once.
+//! Counts over all devices of a report: by the values of one field, and summary totals. The counts are exact; each device is
+//! visited once.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,22 +12,22 @@ use tenantd_store::{Read, StoreError};
 
 use super::listing;
 
-/// Values that are counted one by one. The devices of those that come later are counted together.
+/// How many values are counted separately. Devices with further values are counted together.
 const MAX_VALUES: usize = 50_000;
 
 vocabulary! {
-    /// What devices are counted by.
+    /// The field that devices are counted by.
     Field:
     Organization "organization", Class "class", Os "os", OsVersion "os_version", Manufacturer "manufacturer", Model "model",
     AgentStatus "agent_status", PatchStatus "patch_status", WarrantyStatus "warranty_status", Software "software",
 }
 
-/// How many devices have a value.
+/// The number of devices with a value.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Group {
-    /// `None` for devices that have none.
+    /// `None` for devices without a value.
     pub(super) value: Option<String>,
-    /// Of an organization.
+    /// The name of the organization, if the field is the organization.
     pub(super) name: Option<String>,
     pub(super) count: u64,
 }
@@ -36,19 +36,19 @@ pub(super) struct Group {
 pub(super) struct Groups {
     /// The most frequent first.
     pub(super) values: Vec<Group>,
-    /// What was counted and has no group of its own.
+    /// The count of all values without a group of their own.
     pub(super) others: u64,
     pub(super) devices: u64,
 }
 
-/// The values that a device counts under: one for every field but software.
+/// Returns the values that a device counts for. Every field except software has exactly one.
 fn values(query: &DeviceQuery, device: &Device, status: AgentStatus, field: Field) -> Vec<Option<String>> {
     let details = &device.details;
     let (os, hardware) = (details.os.as_ref(), details.hardware.as_ref());
     let one = match field {
         Field::Software => {
             let mut names: Vec<Option<String>> = query.packages(device).into_iter().map(|package| Some(package.name)).collect();
-            // Two versions of a package are on one device.
+            // A device can have two versions of the same package.
             names.dedup();
             return names;
         }
@@ -68,7 +68,7 @@ fn values(query: &DeviceQuery, device: &Device, status: AgentStatus, field: Fiel
     vec![one]
 }
 
-/// Counts the devices of the report by a field, and shows at most `limit` of its values.
+/// Counts the devices of the report by a field. Returns at most `limit` values.
 pub(super) fn group(
     tx: &impl Read,
     query: &DeviceQuery,
@@ -104,27 +104,27 @@ pub(super) fn group(
     Ok(groups)
 }
 
-/// Counts by a word, with a place for every word that there is.
-pub(super) type Words = BTreeMap<String, u64>;
+/// Counts by enum word, including words with count 0.
+pub(super) type WordCounts = BTreeMap<String, u64>;
 
-fn words(names: &[&str]) -> Words {
+fn zero_counts(names: &[&str]) -> WordCounts {
     names.iter().map(|name| ((*name).to_owned(), 0)).collect()
 }
 
-fn count(words: &mut Words, name: &str) {
-    *words.entry(name.to_owned()).or_default() += 1;
+fn count(counts: &mut WordCounts, name: &str) {
+    *counts.entry(name.to_owned()).or_default() += 1;
 }
 
 #[derive(Debug)]
 pub(super) struct Totals {
     pub(super) devices: u64,
     pub(super) organizations: u64,
-    pub(super) class: Words,
-    pub(super) lifecycle: Words,
-    pub(super) agent_status: Words,
-    pub(super) health: Words,
-    pub(super) patch_status: Words,
-    pub(super) warranty_status: Words,
+    pub(super) class: WordCounts,
+    pub(super) lifecycle: WordCounts,
+    pub(super) agent_status: WordCounts,
+    pub(super) health: WordCounts,
+    pub(super) patch_status: WordCounts,
+    pub(super) warranty_status: WordCounts,
     pub(super) missing_critical_patches: u64,
     pub(super) reboot_required: u64,
     pub(super) backup_eligible: u64,
@@ -138,12 +138,12 @@ pub(super) fn totals(tx: &impl Read, query: &DeviceQuery, labels: &mut Labels) -
     let mut totals = Totals {
         devices: 0,
         organizations: 0,
-        class: words(DeviceClass::NAMES),
-        lifecycle: words(Lifecycle::NAMES),
-        agent_status: words(AgentStatus::NAMES),
-        health: words(Health::NAMES),
-        patch_status: words(PatchStatus::NAMES),
-        warranty_status: words(WarrantyStatus::NAMES),
+        class: zero_counts(DeviceClass::NAMES),
+        lifecycle: zero_counts(Lifecycle::NAMES),
+        agent_status: zero_counts(AgentStatus::NAMES),
+        health: zero_counts(Health::NAMES),
+        patch_status: zero_counts(PatchStatus::NAMES),
+        warranty_status: zero_counts(WarrantyStatus::NAMES),
         missing_critical_patches: 0,
         reboot_required: 0,
         backup_eligible: 0,
@@ -179,7 +179,7 @@ pub(super) fn totals(tx: &impl Read, query: &DeviceQuery, labels: &mut Labels) -
     Ok(totals)
 }
 
-/// How many rows a report has in all.
+/// Returns the total number of rows of a report.
 pub(super) fn rows(tx: &impl Read, query: &DeviceQuery, labels: &mut Labels, kind: listing::RowKind) -> Result<u64, StoreError> {
     let mut total = 0;
     listing::visit_all(tx, query, labels, |device, _| {

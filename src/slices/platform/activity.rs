@@ -1,5 +1,5 @@
-//! How alive a tenant is: the count of its events and the time of the last, kept up from the log. The operator sees it beside the
-//! tenant without looking at any of its content.
+//! Counts the events of each tenant and keeps the time of the last one, from the event log. The operator sees both next to the
+//! tenant, without access to its content.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -14,7 +14,7 @@ use tenantd_store::{
 
 pub(super) const NAME: &str = "tenant_activity";
 
-/// What the operator may know of what a tenant does.
+/// What the operator can see of a tenant's activity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TenantActivity {
     pub events: u64,

@@ -1,4 +1,4 @@
-//! Keeps the clocks of evaluation tenants at what the store says of them: whoever creates a tenant or advances its clock only writes it.
+//! Applies the stored clocks of evaluation tenants. Code that creates a tenant or advances its clock only writes to the store.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -16,12 +16,12 @@ use super::service::Tenants;
 pub(super) struct ClockKeeper {
     store: Store,
     tenants: Tenants,
-    seen: AtomicU64,
+    seen_version: AtomicU64,
 }
 
 impl ClockKeeper {
     pub(super) fn new(store: Store, tenants: Tenants) -> Self {
-        Self { store, tenants, seen: AtomicU64::new(0) }
+        Self { store, tenants, seen_version: AtomicU64::new(0) }
     }
 }
 
@@ -35,11 +35,11 @@ impl Task for ClockKeeper {
     }
 
     async fn wake(&self) {
-        self.store.changed(catalog::TENANTS, self.seen.load(Ordering::SeqCst)).await;
+        self.store.changed(catalog::TENANTS, self.seen_version.load(Ordering::SeqCst)).await;
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        self.seen.store(self.store.version(catalog::TENANTS), Ordering::SeqCst);
+        self.seen_version.store(self.store.version(catalog::TENANTS), Ordering::SeqCst);
         self.tenants.follow_clocks()?;
         Ok(Done::All)
     }

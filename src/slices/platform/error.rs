@@ -1,4 +1,4 @@
-//! What can go wrong with tenants.
+//! The errors of tenant operations.
 
 use std::time::Duration;
 
@@ -9,34 +9,34 @@ use super::model::TenantStatus;
 
 #[derive(Debug, thiserror::Error)]
 pub enum TenantError {
-    #[error("there is no such tenant")]
+    #[error("tenant not found")]
     NotFound,
-    #[error("the slug {0} is taken")]
+    #[error("the slug {0} is already in use")]
     SlugTaken(String),
     #[error("{0}")]
     BadSlug(&'static str),
-    #[error("no slug can be made from the name")]
+    #[error("cannot derive a slug from the name")]
     SlugNeeded,
-    #[error("the platform's own tenant cannot be suspended or deleted")]
+    #[error("the platform tenant cannot be suspended or deleted")]
     PlatformTenant,
     #[error("{0}: {1}")]
-    BadStory(&'static str, String),
-    #[error("only an evaluation tenant with a sample can be reset")]
-    NoStory,
-    /// Whoever fills a tenant could not go on.
-    #[error("the tenant could not be filled: {0}")]
-    Filling(String),
-    #[error("the tenant is {}", .0.name())]
+    InvalidSample(&'static str, String),
+    #[error("only an evaluation tenant with sample data can be reset")]
+    NoSample,
+    /// The sample data could not be generated.
+    #[error("cannot fill the tenant with sample data: {0}")]
+    FillFailed(String),
+    #[error("the tenant has the status {}", .0.name())]
     Busy(TenantStatus),
-    #[error("the slug to confirm with is {slug}")]
+    #[error("confirm the deletion with the slug {slug}")]
     NotConfirmed { slug: String },
     #[error(transparent)]
     Stale(#[from] Stale),
     #[error("the tenant's clock cannot be advanced: {0}")]
     SharedClock(&'static str),
-    #[error("a clock is at most {} days ahead", .0.as_secs() / 86_400)]
+    #[error("a tenant's clock can be at most {} days ahead", .0.as_secs() / 86_400)]
     ClockLimit(Duration),
-    #[error("an event could not be written: {0}")]
+    #[error("cannot write an event: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),

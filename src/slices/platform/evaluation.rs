@@ -1,7 +1,8 @@
-//! What an evaluation tenant is made from: the figures of an invented story, and what its visitor gets in with.
+//! The inputs of an evaluation tenant: the options for its sample data and the credentials of its visitor.
 //!
-//! **Boundary:** who tells the story is handed in as a [`Storyteller`]: nothing here knows what tenants hold. Plaintexts of what a
-//! visitor gets in with are told once and not kept; their digests are, so that a reset lets the same visitor in again.
+//! **Boundary:** the code that generates the data is injected as a [`SampleGenerator`]; this module does not know what tenants
+//! contain. The plaintext credentials are returned once and not stored. Their digests are stored, so that the same credentials work
+//! after a reset.
 
 use std::{future::Future, pin::Pin, time::Duration};
 
@@ -18,56 +19,59 @@ pub const MOST_ORGANIZATIONS: u32 = 96;
 pub const MOST_DEVICES_EACH: u32 = 200;
 pub const MOST_TICKETS: u32 = 10_000;
 
-/// What was told long ago is over before anybody looks at it.
+/// Data from long ago would expire before anyone looks at it.
 const OLDEST_END: Duration = Duration::from_hours(24 * 30);
 
-/// An invented story: the same figures, slug and end tell the same story, with the same ids.
+/// The options for sample data. The same options and slug generate the same records with the same IDs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Story {
+pub struct SampleSpec {
     pub seed: u64,
     pub organizations: u32,
     /// Over all organizations.
     pub devices: u32,
     pub tickets: u32,
     pub ends_at: Timestamp,
-    /// Whether some workflows are started at its end. What they do takes place after the story, and is not the same twice.
+    /// Whether some workflows start at the end. These runs happen after `ends_at`, so their results differ each time.
     pub runs: bool,
 }
 
-impl Story {
-    /// Whether it can be told now: it is of a bounded size, and nothing happens where there is nobody.
+impl SampleSpec {
+    /// Checks that the size is within bounds, that tickets have an organization, and that the end is recent.
     pub fn check(&self, now: Timestamp) -> Result<(), TenantError> {
         let most_devices = self.organizations * MOST_DEVICES_EACH;
         if self.organizations > MOST_ORGANIZATIONS {
-            return Err(TenantError::BadStory("organizations", format!("at most {MOST_ORGANIZATIONS}")));
+            return Err(TenantError::InvalidSample("organizations", format!("must be at most {MOST_ORGANIZATIONS}")));
         }
         if self.devices > most_devices {
-            return Err(TenantError::BadStory(
+            return Err(TenantError::InvalidSample(
                 "devices",
-                format!("at most {MOST_DEVICES_EACH} an organization, {most_devices} here"),
+                format!("must be at most {most_devices}, which is {MOST_DEVICES_EACH} per organization"),
             ));
         }
         if self.tickets > MOST_TICKETS || (self.tickets > 0 && self.organizations == 0) {
-            return Err(TenantError::BadStory("tickets", format!("at most {MOST_TICKETS}, and none without an organization")));
+            return Err(TenantError::InvalidSample(
+                "tickets",
+                format!("must be at most {MOST_TICKETS}, and 0 without organizations"),
+            ));
         }
         if self.ends_at > now || now.since(self.ends_at) > OLDEST_END {
-            return Err(TenantError::BadStory("at", "a story ends now, or at most 30 days ago".to_owned()));
+            return Err(TenantError::InvalidSample("at", "must not be in the future or more than 30 days ago".to_owned()));
         }
         Ok(())
     }
 }
 
-/// What a visitor gets in with, as it is told once.
+/// The plaintext credentials of the visitor. They are returned once.
 #[derive(Clone, Debug)]
-pub struct Access {
+pub struct VisitorCredentials {
     pub email: String,
     pub password: Secret,
     pub api_key: Secret,
 }
 
-/// What is kept of it.
+/// The stored form of the credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Admission {
+pub struct StoredCredentials {
     pub email: String,
     pub password: PasswordHash,
     pub key_digest: [u8; 32],
@@ -77,17 +81,17 @@ pub struct Admission {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evaluation {
-    pub story: Story,
-    pub admission: Admission,
+    pub story: SampleSpec,
+    pub admission: StoredCredentials,
 }
 
-pub type Telling<'a, T> = Pin<Box<dyn Future<Output = Result<T, TenantError>> + Send + 'a>>;
+pub type GeneratorFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, TenantError>> + Send + 'a>>;
 
-/// Whoever knows all that a tenant can hold.
-pub trait Storyteller: Send + Sync + std::fmt::Debug {
-    /// Makes what a visitor gets in with. The address comes of the slug, and must be free.
-    fn admit(&self, slug: String, now: Timestamp) -> Telling<'_, (Access, Admission)>;
+/// Generates the data of evaluation tenants. The implementation knows all slices.
+pub trait SampleGenerator: Send + Sync + std::fmt::Debug {
+    /// Generates the credentials of the visitor. The email address is derived from the slug and must not be in use.
+    fn admit(&self, slug: String, now: Timestamp) -> GeneratorFuture<'_, (VisitorCredentials, StoredCredentials)>;
 
-    /// Fills a tenant that is empty. It may be cut off at any point, and then begins anew with an empty one.
-    fn tell<'a>(&'a self, tenant: &'a Tenant, evaluation: &'a Evaluation) -> Telling<'a, ()>;
+    /// Fills an empty tenant. After an interruption, tenantd empties the tenant and calls this again.
+    fn generate<'a>(&'a self, tenant: &'a Tenant, evaluation: &'a Evaluation) -> GeneratorFuture<'a, ()>;
 }

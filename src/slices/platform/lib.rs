@@ -1,6 +1,6 @@
-//! The installation and its tenants: created, suspended and resumed by the operator, and the feed of a tenant's events.
+//! The installation and its tenants: the operator creates, suspends and resumes tenants. Also serves the event feed of a tenant.
 //!
-//! A tenant's own content is never read here. **Boundary:** `auth` asks [`Tenants`] whether a tenant may act.
+//! This slice never reads a tenant's content. **Boundary:** `auth` asks [`Tenants`] whether a tenant may act.
 
 mod activity;
 mod api;
@@ -30,9 +30,9 @@ use tenantd_store::{
 
 pub use activity::TenantActivity;
 pub use error::TenantError;
-pub use evaluation::{Access, Admission, Evaluation, Story, Storyteller, Telling};
+pub use evaluation::{Evaluation, GeneratorFuture, SampleGenerator, SampleSpec, StoredCredentials, VisitorCredentials};
 pub use model::{NewTenant, Tenant, TenantStatus};
-pub use reload::{Reload, ReloadRequests, Reloaded};
+pub use reload::{Reload, ReloadReply, ReloadRequests};
 pub use repo::{index_expiries, tenant_ids};
 pub use service::{Tenants, platform_tenant};
 
@@ -50,14 +50,14 @@ pub const EVENTS: &[&EventKind] = &[
     &service::DELETED,
 ];
 
-/// The slice, ready to be put together with the others.
+/// The platform slice, for the composition root.
 #[derive(Clone, Debug)]
 pub struct Platform {
     pub tenants: Tenants,
     store: Store,
     clocks: Clocks,
     document: Arc<OnceLock<Arc<Value>>>,
-    storyteller: Arc<OnceLock<Arc<dyn Storyteller>>>,
+    generator: Arc<OnceLock<Arc<dyn SampleGenerator>>>,
     reload: Reload,
     keys: KeyRotation,
 }
@@ -66,23 +66,23 @@ impl Platform {
     pub fn new(store: Store, clocks: Clocks, reload: Reload, limits: &config::Limits, rotation: Rotation) -> Self {
         let tenants = Tenants::new(store.clone(), clocks.clone(), limits.evaluation_events);
         let keys = KeyRotation::new(rotation);
-        Self { tenants, store, clocks, document: Arc::default(), storyteller: Arc::default(), reload, keys }
+        Self { tenants, store, clocks, document: Arc::default(), generator: Arc::default(), reload, keys }
     }
 
-    /// Hands in whoever fills evaluation tenants, once all that they can hold is there.
-    pub fn set_storyteller(&self, storyteller: Arc<dyn Storyteller>) {
-        // A second one would be a mistake of the composition root; the first one stays.
-        drop(self.storyteller.set(storyteller));
+    /// Sets the generator of sample data, once all slices exist.
+    pub fn set_sample_generator(&self, generator: Arc<dyn SampleGenerator>) {
+        // Only a mistake in the composition root could set it twice. The first one stays.
+        drop(self.generator.set(generator));
     }
 
-    /// Makes what a visitor of a new evaluation tenant gets in with.
-    pub async fn admit(&self, slug: &str, now: Timestamp) -> Result<(Access, Admission), TenantError> {
-        admit(&self.storyteller, slug, now).await
+    /// Generates the credentials of the visitor of a new evaluation tenant.
+    pub async fn admit(&self, slug: &str, now: Timestamp) -> Result<(VisitorCredentials, StoredCredentials), TenantError> {
+        admit(&self.generator, slug, now).await
     }
 
-    /// Hands in the published document once it is made.
+    /// Sets the OpenAPI document once it is built.
     pub fn set_document(&self, document: Arc<Value>) {
-        // A second document would be a mistake of the composition root; the first one stays.
+        // Only a mistake in the composition root could set it twice. The first one stays.
         drop(self.document.set(document));
     }
 
@@ -93,24 +93,24 @@ impl Platform {
             kinds: Arc::new(kinds.clone()),
             document: self.document.clone(),
         };
-        let evaluations = api::EvaluationsApi { tenants: self.tenants.clone(), storyteller: self.storyteller.clone() };
+        let evaluations = api::EvaluationsApi { tenants: self.tenants.clone(), generator: self.generator.clone() };
         (api::TenantsApi { tenants: self.tenants.clone(), store: self.store.clone() }, evaluations, events)
     }
 
-    /// The schemas of an event of these kinds.
+    /// The schemas of an event, for these kinds.
     pub fn event_schemas(kinds: &Kinds) -> Map<String, Value> {
         api::event_schemas(kinds)
     }
 
-    /// The schema of `data` of a kind, as the published document has it.
+    /// The schema of `data` for a kind, as in the OpenAPI document.
     pub fn event_data_schema(kinds: &Kinds, kind: &EventKind) -> Value {
         api::data_schema(kinds, kind, "")
     }
 
-    /// The name of the schema of what a delivered event has around its `type` and its `data`.
+    /// The schema name of the envelope: everything in a delivered event except its `type` and `data`.
     pub const EVENT_ENVELOPE: &'static str = api::ENVELOPE;
 
-    /// What only the admin socket serves. `checked` are the tables of all slices.
+    /// The operations that only the admin socket serves. `checked` are the tables of all slices.
     pub fn admin_api(&self, checked: Vec<&'static dyn Checked>) -> impl OpenApi + use<> {
         let (store, reload) = (self.store.clone(), self.reload.clone());
         let support = api::SupportApi { store: store.clone() };
@@ -119,7 +119,7 @@ impl Platform {
 
     pub const CONSUMERS: &'static [&'static str] = &[activity::NAME];
 
-    /// `rows` is everything that tenants have anywhere, but for what [`Self::own_tables`] names.
+    /// `rows` are the rows of tenants in all tables except [`Self::own_tables`].
     pub fn spawn(&self, tasks: &mut Tasks, rows: Vec<&'static dyn TenantRows>) {
         tasks.spawn(ConsumerTask::new(self.store.clone(), activity::ActivityCounter));
         tasks.spawn(self.keys.clone());
@@ -129,22 +129,22 @@ impl Platform {
             clock: self.clocks.installation().clone(),
             tenants: self.tenants.clone(),
             rows: rows.into(),
-            storyteller: self.storyteller.clone(),
-            seen: AtomicU64::default(),
+            generator: self.generator.clone(),
+            seen_version: AtomicU64::default(),
         });
     }
 
-    /// A tenant's own record, which goes along to another installation behind all that it has.
+    /// The tenant's own record, which an export writes after all its data.
     pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
         let fields = api::tenant_fields()?;
         Ok(vec![repo::portable::activity(), repo::portable::tenant(move |record| fields.check(record))])
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::TENANTS, &repo::ERRANDS, &repo::EVALUATIONS, &activity::ACTIVITY]
+        vec![&repo::TENANTS, &repo::LIFECYCLE_JOBS, &repo::EVALUATIONS, &activity::ACTIVITY]
     }
 
-    /// What is said of a tenant as a whole: it goes at the end of its removal, and by that alone.
+    /// The tables about a tenant as a whole. The removal deletes their rows last.
     pub fn own_tables() -> [TableName; 6] {
         [
             catalog::TENANTS,
@@ -158,10 +158,10 @@ impl Platform {
 }
 
 async fn admit(
-    storyteller: &OnceLock<Arc<dyn Storyteller>>,
+    generator: &OnceLock<Arc<dyn SampleGenerator>>,
     slug: &str,
     now: Timestamp,
-) -> Result<(Access, Admission), TenantError> {
-    let unready = || TenantError::Filling("the server is still starting".to_owned());
-    storyteller.get().ok_or_else(unready)?.admit(slug.to_owned(), now).await
+) -> Result<(VisitorCredentials, StoredCredentials), TenantError> {
+    let unready = || TenantError::FillFailed("the server is still starting; retry later".to_owned());
+    generator.get().ok_or_else(unready)?.admit(slug.to_owned(), now).await
 }

@@ -16,30 +16,30 @@ const MAX_SLUG: usize = 63;
 vocabulary! {
     TenantStatus as variants:
     Active "active",
-    /// Every request is refused; nothing is lost.
+    /// tenantd refuses all requests of the tenant. No data is lost.
     Suspended "suspended",
-    /// It is being filled, and cannot be used before that is done.
+    /// tenantd fills the tenant with sample data. The tenant is not usable yet.
     Preparing "preparing",
-    /// Everything of it is being removed, for good.
+    /// tenantd removes the tenant with all of its data.
     Deleting "deleting",
 }
 
-/// What is still to be done with a tenant as a whole.
+/// Background work on a whole tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Errand {
+pub struct LifecycleJob {
     pub work: Work,
     pub due_at: Timestamp,
-    /// Who asked for it.
+    /// The actor who requested the work.
     pub actor: Actor,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Work {
-    /// Remove everything of it, and then the tenant itself.
+    /// Removes all data of the tenant, then the tenant itself.
     Delete,
-    /// The tenant is gone: remove what came in from work that was under way then.
+    /// Removes rows that were written after the tenant was deleted, by work that was in progress then.
     Sweep,
-    /// Remove everything of it, and then fill it anew.
+    /// Removes all data of the tenant, then fills it again.
     Prepare,
 }
 
@@ -55,7 +55,7 @@ pub struct Tenant {
     pub updated_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     pub version: u64,
-    /// How far the tenant's own clock is ahead of the installation's.
+    /// How far the tenant's clock is ahead of the installation's clock.
     #[serde(rename = "clock_ahead_seconds", with = "whole_seconds")]
     pub clock_ahead: Duration,
 }
@@ -74,24 +74,24 @@ mod whole_seconds {
     }
 }
 
-/// How far a clock can be advanced at one time, and how far ahead it can come to be: more than anything here is planned for, and far
-/// from the end of what a time can be.
+/// The limits for one advance of a clock and for its total lead. Both exceed any planned use and keep times far below the maximum
+/// timestamp.
 pub const MAX_ADVANCE: Duration = Duration::from_hours(24 * 366);
 pub(super) const MAX_AHEAD: Duration = Duration::from_hours(24 * 3_660);
 
 impl Tenant {
-    /// Whether its time has ended.
+    /// Whether the tenant has expired.
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|end| end <= now)
     }
 
-    /// How far ahead the tenant's clock is when it is advanced by `span`.
+    /// The lead of the tenant's clock after an advance by `span`.
     pub fn ahead_after(&self, span: Duration) -> Result<Duration, TenantError> {
         if self.kind != TenantKind::Evaluation {
-            return Err(TenantError::SharedClock("only an evaluation tenant has a clock of its own"));
+            return Err(TenantError::SharedClock("only an evaluation tenant has its own clock"));
         }
         if !self.id.has_own_clock() {
-            let reason = "it was created by a release without clocks of tenants; create another evaluation tenant";
+            let reason = "it was created by an older release without tenant clocks. Create a new evaluation tenant";
             return Err(TenantError::SharedClock(reason));
         }
         let ahead = self.clock_ahead + span.min(MAX_ADVANCE);
@@ -99,11 +99,11 @@ impl Tenant {
     }
 }
 
-/// A tenant that is to be created.
+/// A tenant to create.
 #[derive(Clone, Debug)]
 pub struct NewTenant {
     pub name: String,
-    /// Made from the name when absent.
+    /// Derived from the name when absent.
     pub slug: Option<String>,
     pub kind: TenantKind,
     pub expires_days: Option<u32>,
@@ -117,16 +117,16 @@ impl NewTenant {
         };
         let allowed = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
         if slug.is_empty() || slug.len() > MAX_SLUG || !slug.chars().all(allowed) || slug.starts_with('-') || slug.ends_with('-') {
-            return Err(TenantError::BadSlug("a slug has 1 to 63 lower-case letters, digits and inner hyphens"));
+            return Err(TenantError::BadSlug("use 1 to 63 lower-case letters, digits and inner hyphens"));
         }
         if slug == PLATFORM_SLUG && self.kind != TenantKind::Platform {
-            return Err(TenantError::BadSlug("the slug platform is the operator's own"));
+            return Err(TenantError::BadSlug("platform is reserved for the operator"));
         }
         Ok(slug)
     }
 }
 
-/// A slug from a name: its letters and digits, hyphens for the rest.
+/// Derives a slug from a name: keeps letters and digits and replaces the rest with hyphens.
 fn slug_of(name: &str) -> String {
     let mut slug = String::new();
     for letter in name.chars().flat_map(char::to_lowercase) {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slug_is_made_from_the_name_or_checked() {
+    fn slugs_are_derived_or_validated() {
         assert_eq!(slug("Acme & Söhne GmbH", None).as_deref(), Some("acme-s-hne-gmbh"));
         assert_eq!(slug("x", Some("acme-1")).as_deref(), Some("acme-1"));
         for bad in ["", "-a", "a-", "A", "a b", "platform"] {

@@ -1,21 +1,21 @@
-//! The operator's wish to take up the settings anew, on its way from the admin socket to whoever runs the server.
+//! Carries the operator's reload requests from the admin socket to the code that runs the server.
 
 use tokio::sync::{mpsc, oneshot};
 
-/// Settings that have changed and that only a restart takes up; or why the old settings stay.
+/// The changed settings that need a restart, or the reason why the old configuration stays in use.
 type Outcome = Result<Vec<String>, String>;
 
-/// Whom to tell what came of it.
-pub type Reloaded = oneshot::Sender<Outcome>;
+/// The channel for the result of a reload.
+pub type ReloadReply = oneshot::Sender<Outcome>;
 
-/// One at a time: whoever asks meanwhile waits.
+/// The server handles one request at a time; others wait.
 const WAITING: usize = 1;
 
 #[derive(Clone, Debug)]
-pub struct Reload(mpsc::Sender<Reloaded>);
+pub struct Reload(mpsc::Sender<ReloadReply>);
 
 #[derive(Debug)]
-pub struct ReloadRequests(mpsc::Receiver<Reloaded>);
+pub struct ReloadRequests(mpsc::Receiver<ReloadReply>);
 
 impl Reload {
     pub fn channel() -> (Self, ReloadRequests) {
@@ -23,20 +23,20 @@ impl Reload {
         (Self(ask), ReloadRequests(requests))
     }
 
-    /// Returns when the settings were taken up.
-    pub(super) async fn ask(&self) -> Outcome {
-        let stopping = || "the server is stopping".to_owned();
-        let (told, outcome) = oneshot::channel();
-        self.0.send(told).await.map_err(|_| stopping())?;
+    /// Requests a reload and waits for the result.
+    pub(super) async fn request(&self) -> Outcome {
+        let stopping = || "the server is shutting down".to_owned();
+        let (reply, outcome) = oneshot::channel();
+        self.0.send(reply).await.map_err(|_| stopping())?;
         outcome.await.map_err(|_| stopping())?
     }
 }
 
 impl ReloadRequests {
-    pub async fn next(&mut self) -> Reloaded {
+    pub async fn next(&mut self) -> ReloadReply {
         match self.0.recv().await {
             Some(request) => request,
-            // Nobody is left who could ask.
+            // All senders are gone, so no request can arrive.
             None => std::future::pending().await,
         }
     }

@@ -1,4 +1,4 @@
-//! Tenants as they are stored.
+//! The tables of tenants.
 
 pub(super) mod portable;
 
@@ -13,16 +13,16 @@ use tenantd_store::{
 
 use super::{
     evaluation::Evaluation,
-    model::{Errand, Tenant, TenantStatus},
+    model::{LifecycleJob, Tenant, TenantStatus},
 };
 
 impl Record for Tenant {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before the clock.
+    /// Version 1 had no `clock_ahead` field.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
-            return Err(format!("format version {version} is not known to this release"));
+            return Err(format!("this release does not know format version {version}"));
         }
         decode_fields(&[fields, &encode_fields(&0_u64)?].concat())
     }
@@ -38,56 +38,56 @@ pub(super) static BY_SLUG: Index<TenantId, Tenant> =
 static BY_EXPIRY: Index<TenantId, Tenant> = Index {
     table: catalog::TENANTS_BY_EXPIRY,
     unique: false,
-    // One that is being removed has nothing more to end.
+    // A tenant that is being removed cannot expire.
     keys: |_, tenant| {
         tenant.expires_at.filter(|_| tenant.status != TenantStatus::Deleting).map(|at| at.to_bytes()).into_iter().collect()
     },
 };
 pub(super) static TENANTS: Table<TenantId, Tenant> = Table::new(catalog::TENANTS, &[&BY_SLUG, &BY_EXPIRY]);
 
-impl Record for Errand {
+impl Record for LifecycleJob {
     const VERSION: u8 = 1;
 }
 
-pub(super) static ERRANDS: Table<TenantId, Errand> = Table::new(catalog::TENANT_ERRANDS, &[]);
+pub(super) static LIFECYCLE_JOBS: Table<TenantId, LifecycleJob> = Table::new(catalog::TENANT_ERRANDS, &[]);
 
-pub(super) fn put_errand(tx: &mut WriteTx, tenant: TenantId, errand: &Errand) -> Result<(), StoreError> {
-    ERRANDS.put(tx, &tenant, errand)
+pub(super) fn put_job(tx: &mut WriteTx, tenant: TenantId, job: &LifecycleJob) -> Result<(), StoreError> {
+    LIFECYCLE_JOBS.put(tx, &tenant, job)
 }
 
-pub(super) fn end_errand(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
-    ERRANDS.remove(tx, &tenant).map(drop)
+pub(super) fn remove_job(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
+    LIFECYCLE_JOBS.remove(tx, &tenant).map(drop)
 }
 
-/// Errands whose time has come.
-pub(super) fn due_errands(tx: &impl Read, now: Timestamp) -> Result<Vec<(TenantId, Errand)>, StoreError> {
+/// The jobs that are due.
+pub(super) fn due_jobs(tx: &impl Read, now: Timestamp) -> Result<Vec<(TenantId, LifecycleJob)>, StoreError> {
     let mut due = Vec::new();
-    ERRANDS.scan(tx, &KeyRange::ALL, Direction::Forward, |tenant, errand| {
-        if errand.due_at <= now {
-            due.push((tenant, errand));
+    LIFECYCLE_JOBS.scan(tx, &KeyRange::ALL, Direction::Forward, |tenant, job| {
+        if job.due_at <= now {
+            due.push((tenant, job));
         }
         Ok(Flow::Continue)
     })?;
     Ok(due)
 }
 
-/// Brings the ends of tenants into their index that were stored before there was one.
+/// Adds tenants from before the expiry index to that index.
 pub fn index_expiries(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     TENANTS.fill(tx, &BY_EXPIRY)?;
     Ok(Progress::Done)
 }
 
-/// All tenants, whatever their state.
+/// All tenants, in any status.
 pub fn tenant_ids(tx: &impl Read) -> Result<Vec<TenantId>, StoreError> {
     Ok(TENANTS.list(tx, &KeyRange::ALL, usize::MAX)?.into_iter().map(|(tenant, _)| tenant).collect())
 }
 
-/// Tenants whose end has come, at most `limit`.
+/// The expired tenants, at most `limit`.
 pub(super) fn expired(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TenantId>, StoreError> {
     BY_EXPIRY.list(tx, &KeyRange::before((now + Duration::from_millis(1)).to_bytes()), limit)
 }
 
-/// Removes the tenant's own record, and what it was made from.
+/// Removes the tenant's own record and its sample options.
 pub(super) fn remove(tx: &mut WriteTx, tenant: TenantId) -> Result<(), StoreError> {
     EVALUATIONS.remove(tx, &tenant)?;
     usage::put_overrides(tx, tenant, Vec::new())?;
@@ -128,12 +128,12 @@ mod tests {
     use super::*;
     use crate::{
         TenantActivity,
-        evaluation::{Admission, Story},
+        evaluation::{SampleSpec, StoredCredentials},
         model::Work,
     };
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn stored_records_match_the_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let tenant = Tenant {
             id: TenantId::default(),
@@ -149,17 +149,17 @@ mod tests {
         };
         assert_golden("tenant", &tenant);
         let hash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA";
-        let story = Story { seed: 7, organizations: 24, devices: 480, tickets: 1000, ends_at: at, runs: true };
-        let admission = Admission {
+        let story = SampleSpec { seed: 7, organizations: 24, devices: 480, tickets: 1000, ends_at: at, runs: true };
+        let admission = StoredCredentials {
             email: "admin@acme.example".to_owned(),
-            // A hash is a text in its stored form: its length and its bytes.
+            // A hash is stored as a text: its length and its bytes.
             password: decode_fields(&[&[u8::try_from(hash.len()).unwrap()], hash.as_bytes()].concat()).unwrap(),
             key_digest: [5; 32],
             key_prefix: "tck_eval_abcd".to_owned(),
             key_last_four: "wxyz".to_owned(),
         };
         assert_golden("evaluation", &Evaluation { story, admission });
-        assert_golden("tenant_errand", &Errand { work: Work::Sweep, due_at: at, actor: Actor::system("test") });
+        assert_golden("tenant_errand", &LifecycleJob { work: Work::Sweep, due_at: at, actor: Actor::system("test") });
         assert_golden("tenant_activity", &TenantActivity { events: 42, last_event_at: at });
     }
 }

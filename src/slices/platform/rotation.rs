@@ -1,4 +1,4 @@
-//! Carries a change of the installation key on: after the operator has asked for it, and after a restart that came in between.
+//! The background task of a key rotation. It continues after a restart.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,17 +12,17 @@ use tenantd_store::{
 #[derive(Clone, Debug)]
 pub(super) struct KeyRotation {
     pub(super) rotation: Rotation,
-    begun: Arc<Notify>,
+    started: Arc<Notify>,
 }
 
 impl KeyRotation {
     pub(super) fn new(rotation: Rotation) -> Self {
-        Self { rotation, begun: Arc::default() }
+        Self { rotation, started: Arc::default() }
     }
 
-    /// Lets the task look what there is to do.
+    /// Wakes the task so that it checks for work.
     pub(super) fn wake_up(&self) {
-        self.begun.notify_one();
+        self.started.notify_one();
     }
 }
 
@@ -43,6 +43,6 @@ impl Task for KeyRotation {
     }
 
     async fn wake(&self) {
-        self.begun.notified().await;
+        self.started.notified().await;
     }
 }

@@ -1,4 +1,4 @@
-//! What the operator does with tenants.
+//! The operator's use cases for tenants.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -21,7 +21,7 @@ use super::{
     activity,
     error::TenantError,
     evaluation::Evaluation,
-    model::{Errand, NewTenant, PLATFORM_SLUG, Tenant, TenantStatus, Work},
+    model::{LifecycleJob, NewTenant, PLATFORM_SLUG, Tenant, TenantStatus, Work},
     repo,
 };
 
@@ -40,27 +40,27 @@ pub(super) static RESUMED: EventKind =
 
 pub(super) static EMPTIED: EventKind = EventKind {
     name: "tenant.emptied",
-    summary: "Nothing is in an evaluation tenant, which is filled with its sample now. In the platform tenant's feed.",
+    summary: "An evaluation tenant was emptied and is being filled with sample data. In the platform tenant's feed.",
     ..CREATED
 };
 pub(super) static READY: EventKind = EventKind {
     name: "tenant.ready",
-    summary: "An evaluation tenant is filled with its sample and works. In the platform tenant's feed.",
+    summary: "An evaluation tenant was filled with sample data and is active. In the platform tenant's feed.",
     ..CREATED
 };
 pub(super) static EXPIRED: EventKind = EventKind {
     name: "tenant.expired",
-    summary: "The time of an evaluation tenant is over; it is removed now. In the platform tenant's feed.",
+    summary: "An evaluation tenant expired, and its removal started. In the platform tenant's feed.",
     ..CREATED
 };
 pub(super) static DELETION_STARTED: EventKind = EventKind {
     name: "tenant.deletion_started",
-    summary: "A tenant is being removed, by the operator or because its evaluation has ended. In the platform tenant's feed.",
+    summary: "The removal of a tenant started, because the operator deleted it or it expired. In the platform tenant's feed.",
     ..CREATED
 };
 pub(super) static DELETED: EventKind = EventKind {
     name: "tenant.deleted",
-    summary: "Everything of a tenant is gone; its slug and its sign-ins are free. In the platform tenant's feed.",
+    summary: "All data of a tenant was removed. Its slug and email addresses are free again. In the platform tenant's feed.",
     ..CREATED
 };
 pub(super) static CLOCK_ADVANCED: EventKind = EventKind {
@@ -69,10 +69,10 @@ pub(super) static CLOCK_ADVANCED: EventKind = EventKind {
     ..CREATED
 };
 
-/// How long work can be under way that was begun for a tenant before it was removed: requests, deliveries, orders, counters in memory.
-const LINGERS: Duration = Duration::from_hours(1);
+/// The longest time that work started before a removal can take: requests, deliveries, orders, counters in memory.
+const MAX_WORK_DURATION: Duration = Duration::from_hours(1);
 
-/// How many tenants are kept in memory for the check on every request.
+/// The maximum number of tenants in the cache that every request uses.
 const CACHED_TENANTS: u64 = 10_000;
 
 fn find(tx: &impl Read, slug: &str) -> Result<Option<Tenant>, StoreError> {
@@ -82,7 +82,7 @@ fn find(tx: &impl Read, slug: &str) -> Result<Option<Tenant>, StoreError> {
     }
 }
 
-/// The tenant of the operator of the installation.
+/// The operator's own tenant, if the installation is initialized.
 pub fn platform_tenant(tx: &impl Read) -> Result<Option<Tenant>, StoreError> {
     find(tx, PLATFORM_SLUG)
 }
@@ -102,24 +102,23 @@ impl Tenants {
         Self { store, clocks, evaluation_events, following: Arc::default(), cache }
     }
 
-    /// From memory, unless a tenant has changed: for the check on every request.
+    /// Reads the tenant from the cache, which is refreshed when a tenant changes. Every request uses this.
     pub fn cached(&self, id: TenantId) -> Result<Arc<Option<Tenant>>, StoreError> {
         self.cache.get(&self.store, id, || self.store.read(|tx| repo::get(tx, id)))
     }
 
-    /// Whether the operator has suspended the tenant: then nothing of it acts by itself, until it is resumed. From memory, unless a
-    /// tenant has changed.
+    /// Whether the operator has suspended the tenant. A suspended tenant runs no background work. Uses the cache.
     pub fn is_suspended(&self, id: TenantId) -> Result<bool, StoreError> {
         let tenant = self.cached(id)?;
         Ok(tenant.as_ref().as_ref().is_some_and(|tenant| tenant.status == TenantStatus::Suspended))
     }
 
-    /// How many events an evaluation tenant has room for. Every change is one, so this bounds whatever it holds.
+    /// The maximum number of events of an evaluation tenant. Every change emits an event, so this also limits its data.
     pub fn evaluation_events(&self) -> u64 {
         self.evaluation_events
     }
 
-    /// How many events a tenant has had since it was created, or last emptied.
+    /// The number of events since the tenant was created or last emptied.
     pub fn events_of(&self, tx: &impl Read, id: TenantId) -> Result<u64, StoreError> {
         Ok(activity::get(tx, id)?.map_or(0, |activity| activity.events))
     }
@@ -128,7 +127,7 @@ impl Tenants {
         repo::get(tx, id)?.ok_or(TenantError::NotFound)
     }
 
-    /// The operator's own tenant, once the installation is initialised.
+    /// The operator's own tenant, if the installation is initialized.
     pub fn platform(&self, tx: &impl Read) -> Result<Option<Tenant>, StoreError> {
         platform_tenant(tx)
     }
@@ -141,7 +140,7 @@ impl Tenants {
         Self::create_as(tx, act, new, TenantStatus::Active)
     }
 
-    /// Creates a tenant that is filled with a sample in the background, and works when that is done.
+    /// Creates a tenant that is filled with sample data in the background. It becomes active when that is done.
     pub fn create_evaluation(
         &self,
         tx: &mut WriteTx,
@@ -152,15 +151,15 @@ impl Tenants {
         evaluation.story.check(act.now)?;
         let tenant = Self::create_as(tx, act, new, TenantStatus::Preparing)?;
         repo::put_evaluation(tx, tenant.id, evaluation)?;
-        repo::put_errand(tx, tenant.id, &Errand { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
+        repo::put_job(tx, tenant.id, &LifecycleJob { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
         Ok(tenant)
     }
 
-    /// Begins to make an evaluation tenant what it was after its creation. It works again when that is done.
+    /// Starts a reset to the state after creation. The tenant becomes active again when the reset is done.
     pub fn begin_reset(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<Tenant, TenantError> {
         let mut tenant = self.get(tx, id)?;
         if repo::evaluation(tx, id)?.is_none() {
-            return Err(TenantError::NoStory);
+            return Err(TenantError::NoSample);
         }
         match tenant.status {
             TenantStatus::Active => {}
@@ -168,12 +167,12 @@ impl Tenants {
             busy => return Err(TenantError::Busy(busy)),
         }
         tenant.clock_ahead = Duration::ZERO;
-        turn(tx, act, &mut tenant, TenantStatus::Preparing)?;
-        repo::put_errand(tx, id, &Errand { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
+        change_status(tx, act, &mut tenant, TenantStatus::Preparing)?;
+        repo::put_job(tx, id, &LifecycleJob { work: Work::Prepare, due_at: act.now, actor: act.actor.clone() })?;
         Ok(tenant)
     }
 
-    /// Says that nothing is in the tenant, before it is filled. `None` when it is no longer to be.
+    /// Announces that the tenant is empty, before it is filled. Returns `None` if it should no longer be filled.
     pub(super) fn begin_filling(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -188,8 +187,8 @@ impl Tenants {
     pub(super) fn finish_filling(tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let preparing = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
         let Some(mut tenant) = preparing else { return Ok(()) };
-        turn(tx, act, &mut tenant, TenantStatus::Active)?;
-        repo::end_errand(tx, id)?;
+        change_status(tx, act, &mut tenant, TenantStatus::Active)?;
+        repo::remove_job(tx, id)?;
         announce(tx, act, &READY, &tenant)
     }
 
@@ -215,7 +214,7 @@ impl Tenants {
             version: 1,
         };
         if tenant.kind == TenantKind::Platform {
-            // The first record of an installation: its own log begins with it.
+            // This is the first record of an installation. Its event log starts here.
             act.tenant_id = tenant.id;
         }
         repo::put(tx, &tenant)?;
@@ -223,7 +222,7 @@ impl Tenants {
         Ok(tenant)
     }
 
-    /// Suspends or resumes; nothing happens when it is so already.
+    /// Suspends or resumes a tenant. Has no effect if it already has this status.
     pub fn set_status(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId, status: TenantStatus) -> Result<Tenant, TenantError> {
         let mut tenant = self.get(tx, id)?;
         if tenant.kind == TenantKind::Platform {
@@ -237,12 +236,12 @@ impl Tenants {
             (TenantStatus::Active, TenantStatus::Suspended) => &SUSPENDED,
             (now, _) => return Err(TenantError::Busy(now)),
         };
-        turn(tx, act, &mut tenant, status)?;
+        change_status(tx, act, &mut tenant, status)?;
         announce(tx, act, kind, &tenant)?;
         Ok(tenant)
     }
 
-    /// Begins to remove a tenant with everything in it: from now on nothing of it works. `confirmed` is its slug once more.
+    /// Starts the removal of a tenant with all of its data. The tenant stops working at once. `confirmed` must be its slug.
     pub fn begin_deletion(
         &self,
         tx: &mut WriteTx,
@@ -262,13 +261,13 @@ impl Tenants {
             return Ok(tenant);
         }
         expected.check(tenant.version)?;
-        turn(tx, act, &mut tenant, TenantStatus::Deleting)?;
-        repo::put_errand(tx, id, &Errand { work: Work::Delete, due_at: act.now, actor: act.actor.clone() })?;
+        change_status(tx, act, &mut tenant, TenantStatus::Deleting)?;
+        repo::put_job(tx, id, &LifecycleJob { work: Work::Delete, due_at: act.now, actor: act.actor.clone() })?;
         announce(tx, act, &DELETION_STARTED, &tenant)?;
         Ok(tenant)
     }
 
-    /// Begins to remove a tenant whose time is over. Nothing happens to one that still has time.
+    /// Starts the removal of an expired tenant. Has no effect on other tenants.
     pub(super) fn expire(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let Some(tenant) = repo::get(tx, id)?.filter(|tenant| tenant.is_over(act.now)) else { return Ok(()) };
         announce(tx, act, &EXPIRED, &tenant)?;
@@ -276,16 +275,16 @@ impl Tenants {
         Ok(())
     }
 
-    /// Ends a deletion, once nothing is left of the tenant but its own record.
+    /// Completes a deletion, when only the tenant's own record is left.
     pub(super) fn finish_deletion(tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let deleting = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Deleting);
-        let Some(tenant) = deleting else { return Ok(repo::end_errand(tx, id)?) };
+        let Some(tenant) = deleting else { return Ok(repo::remove_job(tx, id)?) };
         repo::remove(tx, id)?;
-        repo::put_errand(tx, id, &Errand { work: Work::Sweep, due_at: act.now + LINGERS, actor: act.actor.clone() })?;
+        repo::put_job(tx, id, &LifecycleJob { work: Work::Sweep, due_at: act.now + MAX_WORK_DURATION, actor: act.actor.clone() })?;
         announce(tx, act, &DELETED, &tenant)
     }
 
-    /// Advances the clock of an evaluation tenant. What follows from it begins once [`Tenants::follow_clocks`] has seen it.
+    /// Advances the clock of an evaluation tenant. Takes effect when [`Tenants::follow_clocks`] applies it.
     pub fn advance_clock(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId, span: Duration) -> Result<Tenant, TenantError> {
         let mut tenant = self.get(tx, id)?;
         tenant.clock_ahead = tenant.ahead_after(span)?;
@@ -296,24 +295,24 @@ impl Tenants {
         Ok(tenant)
     }
 
-    /// What the system is about to do with what guards people of a tenant. `now` is the installation's time.
+    /// An intent to change access data of a tenant, such as sessions and tokens. `now` is the installation's time.
     pub fn guarding_intent(&self, tenant: TenantId, now: Timestamp, actor: Actor) -> Intent {
         Intent::new(tenant, now, actor).guarding(self.clocks.read().ahead(tenant))
     }
 
-    /// A time of what guards people, as the people of a tenant see it.
+    /// Converts a time of access data, such as sessions and tokens, to the tenant's clock.
     pub fn guard_time_in(&self, tenant: TenantId, at: Timestamp) -> Timestamp {
         at + self.clocks.read().ahead(tenant)
     }
 
-    /// Lets an act on what guards people go on in a tenant.
+    /// Moves an act on access data into a tenant.
     pub fn enter(&self, act: &mut Act, tenant: TenantId) {
         act.enter(tenant, self.clocks.read().ahead(tenant));
     }
 
-    /// Sets the clocks of all tenants that have one to what is stored.
+    /// Sets the clocks of all tenants that have their own to the stored values.
     pub fn follow_clocks(&self) -> Result<(), StoreError> {
-        // One after the other: nobody sets what another has read before.
+        // One caller at a time, so that no caller overwrites newer values with older ones.
         let _turn = self.following.lock().unwrap_or_else(PoisonError::into_inner);
         let mut ahead = Vec::new();
         self.store.read(|tx| {
@@ -326,18 +325,18 @@ impl Tenants {
         Ok(())
     }
 
-    /// Forgets what was still to be done with a tenant that is gone: it would be done to one that comes in its place.
-    pub fn forget_errand(&self, tx: &mut WriteTx, id: TenantId) -> Result<(), StoreError> {
-        repo::end_errand(tx, id)
+    /// Removes the pending job of a deleted tenant, so that it does not run on an imported tenant with the same ID.
+    pub fn remove_pending_job(&self, tx: &mut WriteTx, id: TenantId) -> Result<(), StoreError> {
+        repo::remove_job(tx, id)
     }
 
-    /// Tells of a tenant that came from another installation: it is a new one here.
-    pub fn arrived(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+    /// Announces an imported tenant, which is new on this installation.
+    pub fn announce_imported(&self, tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
         let tenant = self.get(tx, id)?;
         announce(tx, act, &CREATED, &tenant)
     }
 
-    /// Tenants in the order of their creation, after `after`: at most `limit`, and whether there are more.
+    /// Returns at most `limit` tenants after `after`, oldest first, and whether there are more.
     pub fn list(&self, tx: &impl Read, after: Option<TenantId>, limit: usize) -> Result<(Vec<Tenant>, bool), StoreError> {
         let range = match after {
             Some(id) => KeyRange::ALL.after(id.as_bytes(), Direction::Forward),
@@ -370,8 +369,8 @@ fn announce(tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, tenant: &
     Ok(())
 }
 
-/// Puts a tenant into another status.
-fn turn(tx: &mut WriteTx, act: &Act, tenant: &mut Tenant, status: TenantStatus) -> Result<(), StoreError> {
+/// Changes the status of a tenant.
+fn change_status(tx: &mut WriteTx, act: &Act, tenant: &mut Tenant, status: TenantStatus) -> Result<(), StoreError> {
     tenant.status = status;
     tenant.updated_at = act.now;
     tenant.version += 1;

@@ -1,5 +1,5 @@
-//! What tenants use of their quotas: shown to the tenant and to the operator, who can set limits for one tenant. An event warns a tenant
-//! that comes near a limit.
+//! Shows how much of their quotas tenants use, to the tenant and to the operator, who can set limits per tenant. An event warns a
+//! tenant that is close to a limit.
 //!
 //! **Boundary:** the store counts and refuses ([`tenantd_store::usage`]). This slice reads and reports.
 
@@ -52,12 +52,12 @@ impl TenantQuotas {
         tasks.spawn(ConsumerTask::new(self.store.clone(), watch));
     }
 
-    /// What a tenant uses of each quota now, and its limits.
+    /// Returns the current use and the limit of each quota of a tenant.
     pub fn standings(&self, tx: &ReadTx, tenant: TenantId, now: Timestamp) -> Result<Vec<Standing>, StoreError> {
         self.service.standings(tx, tenant, now)
     }
 
-    /// What reads the log for it.
+    /// The log consumers of this slice.
     pub const CONSUMERS: &'static [&'static str] = &[watch::NAME];
 
     pub fn tables() -> Vec<&'static dyn Checked> {

@@ -1,22 +1,22 @@
-//! How a tenant stands with a quota.
+//! The limit and the use of a quota.
 
 use tenantd_base::{id::TenantId, quotas::Quota, vocabulary::vocabulary};
 
-/// A tenant is warned at this share of a limit, in percent.
+/// The share of a limit at which a tenant is warned, in percent.
 const WARNED_AT: u64 = 80;
 
-/// What a tenant uses of a quota.
+/// A tenant's limit and use of one quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Standing {
     pub quota: Quota,
     pub limit: u64,
-    /// Absent for what is only counted while it goes on.
+    /// `None` for streams, which are counted only while they are open.
     pub used: Option<u64>,
-    /// Whether the operator has set the limit for this tenant.
+    /// Whether the operator set the limit for this tenant.
     pub own: bool,
 }
 
-/// What a tenant uses of all quotas.
+/// A tenant's limits and use of all quotas.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TenantStandings<'a> {
     pub(super) tenant_id: TenantId,
@@ -24,7 +24,7 @@ pub(super) struct TenantStandings<'a> {
 }
 
 vocabulary! {
-    /// How near a limit is.
+    /// How close the use is to the limit.
     #[derive(Default)]
     Level:
     #[default]
@@ -36,7 +36,7 @@ vocabulary! {
 }
 
 impl Standing {
-    /// The share of the limit that is used, in percent, rounded down. A limit of 0 is always used up.
+    /// Returns the used share of the limit in percent, rounded down. A limit of 0 is always reached.
     pub fn percent(&self) -> Option<u64> {
         let used = u128::from(self.used?);
         Some(match u128::from(self.limit) {

@@ -1,4 +1,4 @@
-//! The warnings that tenants got about their quotas, so that each comes once.
+//! The quota warnings that tenants have received, so that each is sent only once.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use tenantd_store::{Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
 use super::model::Level;
 
-/// The level that a tenant was last told of.
+/// The level of the last warning to a tenant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WarningRecord {
     level: Level,
@@ -26,11 +26,11 @@ fn key(tenant: TenantId, quota: Quota) -> WarningKey {
     (tenant, quota.name().to_owned())
 }
 
-pub(super) fn told(tx: &impl Read, tenant: TenantId, quota: Quota) -> Result<Level, StoreError> {
+pub(super) fn warned_level(tx: &impl Read, tenant: TenantId, quota: Quota) -> Result<Level, StoreError> {
     Ok(WARNINGS.get(tx, &key(tenant, quota))?.unwrap_or_default().level)
 }
 
-pub(super) fn tell(tx: &mut WriteTx, tenant: TenantId, quota: Quota, level: Level) -> Result<(), StoreError> {
+pub(super) fn set_warned_level(tx: &mut WriteTx, tenant: TenantId, quota: Quota, level: Level) -> Result<(), StoreError> {
     match level {
         Level::Ok => WARNINGS.remove(tx, &key(tenant, quota)).map(drop),
         Level::Near | Level::Reached => WARNINGS.put(tx, &key(tenant, quota), &WarningRecord { level }),
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_matches_the_golden_file() {
         assert_golden("quota_warning", &WarningRecord { level: Level::Near });
     }
 }

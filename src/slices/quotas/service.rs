@@ -1,4 +1,4 @@
-//! How tenants stand with their quotas, when they are warned, and the limits that the operator sets.
+//! Computes the use of quotas, warns tenants, and stores the limits that the operator sets.
 
 use tenantd_base::{
     access::{Grants, Scope},
@@ -21,13 +21,14 @@ use super::{
 
 pub(super) static WARNING: EventKind = EventKind {
     name: "quota.warning",
-    summary: "The tenant uses 80 % of a quota or more.",
+    summary: "The tenant uses at least 80 % of a quota.",
     subject: "quota",
     schema: "QuotaStanding",
     reads: Grants::of(&[Scope::QuotasRead]),
     has_changes: false,
 };
-pub(super) static REACHED: EventKind = EventKind { name: "quota.reached", summary: "The tenant has used up a quota.", ..WARNING };
+pub(super) static REACHED: EventKind =
+    EventKind { name: "quota.reached", summary: "The tenant reached the limit of a quota.", ..WARNING };
 pub(super) static CHANGED: EventKind = EventKind {
     name: "tenant.quotas_changed",
     summary: "The operator set limits for a tenant. In the platform tenant's feed.",
@@ -50,12 +51,12 @@ pub enum QuotaError {
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) tenants: Tenants,
-    /// The limits of tenants for which the operator has set none.
+    /// The limits of tenants for which the operator has not set any.
     pub(super) defaults: Quotas,
 }
 
 impl Service {
-    /// What a tenant uses of each quota at its `now`.
+    /// Returns the limit and the use of each quota. `now` is the time on the tenant's clock.
     pub(super) fn standings(&self, tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Vec<Standing>, StoreError> {
         let (usage, own) = (usage::usage(tx, tenant)?, usage::overrides(tx, tenant)?);
         let (workflows, runs) = workflows::counts(tx, tenant)?;
@@ -77,16 +78,16 @@ impl Service {
         Ok(Quota::ALL.iter().copied().map(standing).collect())
     }
 
-    /// Warns a tenant of limits that it is near to or has reached, and again after its use was lower.
-    pub(super) fn tell(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), QuotaError> {
+    /// Warns a tenant about each limit that it is close to or has reached. Warns again only after the use was lower in between.
+    pub(super) fn warn(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), QuotaError> {
         let tenant = act.tenant_id;
         for standing in self.standings(tx, tenant, act.now)? {
-            let (told, level) = (repo::told(tx, tenant, standing.quota)?, standing.level());
-            if level == told {
+            let (warned_level, level) = (repo::warned_level(tx, tenant, standing.quota)?, standing.level());
+            if level == warned_level {
                 continue;
             }
-            repo::tell(tx, tenant, standing.quota, level)?;
-            if level > told {
+            repo::set_warned_level(tx, tenant, standing.quota, level)?;
+            if level > warned_level {
                 let kind = if level == Level::Reached { &REACHED } else { &WARNING };
                 let shown = standing.describe(())?;
                 events::append(tx, act, &Draft::new(kind, standing.quota.name().to_owned(), 1, &shown))?;
@@ -95,7 +96,7 @@ impl Service {
         Ok(())
     }
 
-    /// Sets the limits of a tenant. A quota that is not named has the limit of the installation.
+    /// Sets the limits of a tenant. A quota that is not in `own` has the limit of the installation.
     pub(super) fn set(
         &self,
         tx: &mut WriteTx,

@@ -1,4 +1,5 @@
-//! Follows the log, and tells tenants how near their limits are. Every use of a quota appends an event, so the log says who to look at.
+//! Follows the event log and warns tenants that are close to a limit. Every use of a quota appends an event, so the log shows which
+//! tenants to check.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -29,10 +30,10 @@ impl Consumer for QuotaWatch {
     }
 
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError> {
-        let is_own = |event: &Event| [WARNING.name, REACHED.name].contains(&event.record.kind.as_str());
-        let busy = events.iter().filter(|event| !event.is_imported() && !event.record.is_erased() && !is_own(event));
+        let is_quota_event = |event: &Event| [WARNING.name, REACHED.name].contains(&event.record.kind.as_str());
+        let busy = events.iter().filter(|event| !event.is_imported() && !event.record.is_erased() && !is_quota_event(event));
         for tenant in busy.map(|event| event.record.tenant_id).collect::<BTreeSet<_>>() {
-            self.look_at(tx, tenant).map_err(|error| match error {
+            self.check_tenant(tx, tenant).map_err(|error| match error {
                 QuotaError::Store(error) => error,
                 other => StoreError::engine(other),
             })?;
@@ -42,14 +43,14 @@ impl Consumer for QuotaWatch {
 }
 
 impl QuotaWatch {
-    fn look_at(&self, tx: &mut WriteTx, tenant: TenantId) -> Result<(), QuotaError> {
+    fn check_tenant(&self, tx: &mut WriteTx, tenant: TenantId) -> Result<(), QuotaError> {
         match self.service.tenants.get(tx, tenant) {
-            // The operator's own tenant has no limits, and one that is gone has nobody to tell.
+            // The platform tenant has no limits, and a removed tenant needs no warning.
             Ok(found) if found.kind == TenantKind::Platform => return Ok(()),
             Err(TenantError::NotFound) => return Ok(()),
             other => other?,
         };
         let mut act = Intent::new(tenant, self.clocks.now(tenant), Actor::system("Quotas")).begin();
-        self.service.tell(tx, &mut act)
+        self.service.warn(tx, &mut act)
     }
 }

@@ -1,16 +1,16 @@
-//! Why a search cannot be answered. No HTTP in here.
+//! The reasons why a search fails. No HTTP in here.
 
 use tenantd_base::fault::Fault;
 use tenantd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SearchError {
-    #[error("the query cannot be read")]
+    #[error("the query is invalid")]
     Invalid(Vec<Fault>),
-    /// There is no index yet, or it does not hold the newest changes yet.
-    #[error("the index is being brought up to date")]
+    /// There is no index yet, or it does not contain the newest changes yet.
+    #[error("the search index is catching up")]
     NotReady,
-    #[error("too many searches of this tenant wait for their turn")]
+    #[error("too many searches of this tenant are queued")]
     Busy,
     #[error("the index cannot be read")]
     Index(#[source] IndexError),
@@ -18,7 +18,7 @@ pub enum SearchError {
     Store(#[from] StoreError),
 }
 
-/// What goes wrong with the index. It is derived data: the remedy is always to build it anew.
+/// A failure of the index. The index is derived data, so the remedy is always to rebuild it.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     #[error("{0}")]

@@ -1,43 +1,42 @@
-//! Why a record was found: the texts of it that match, and pieces of them with the matches marked. Works on the record itself, so that
-//! it shows what is there now. **Invariant:** text is escaped for HTML before a mark is put into it.
+//! Explains why a record was found: the texts that match, and excerpts of them with the matches marked. Reads the record
+//! itself, so the explanation shows its current state. **Invariant:** text is escaped for HTML before a mark is inserted.
 
 use std::ops::Range;
 
 use super::{
-    index::Sought,
+    index::SearchTerm,
     model::{Document, Match, MatchKind},
     text::{self, Word},
 };
 
-/// The most reasons that are given.
+/// The maximum number of reasons for a hit.
 const MOST_MATCHES: usize = 10;
-/// How much text a highlight shows, in letters, and how much of it may stand before the first match.
+/// The length of a highlight in characters, and how many of them may come before the first match.
 const SHOWN: usize = 160;
 const LEAD: usize = 40;
 const MOST_HIGHLIGHTS: usize = 3;
 
-/// Where a term is in a text, as ranges of bytes.
-fn places(words: &[Word], sought: &Sought) -> Vec<Range<usize>> {
+/// The byte ranges in which a term occurs in a text.
+fn places(words: &[Word], term: &SearchTerm) -> Vec<Range<usize>> {
     let single =
         |matches: &dyn Fn(&str) -> bool| words.iter().filter(|word| matches(&word.text)).map(|word| word.start..word.end).collect();
-    match sought.kind {
+    match term.kind {
         MatchKind::Exact | MatchKind::Phrase => {
-            let run = sought.words.len();
-            let same = |window: &&[Word]| window.iter().map(|word| &word.text).eq(&sought.words);
+            let run = term.words.len();
+            let same = |window: &&[Word]| window.iter().map(|word| &word.text).eq(&term.words);
             let span = |window: &[Word]| Some(window.first()?.start..window.last()?.end);
             words.windows(run.max(1)).filter(same).filter_map(span).collect()
         }
         MatchKind::Prefix => single(&|word| {
-            sought
-                .words
+            term.words
                 .split_last()
                 .is_some_and(|(last, before)| word.starts_with(last.as_str()) || before.iter().any(|whole| whole == word))
         }),
-        MatchKind::Fuzzy => single(&|word| sought.meant.iter().flatten().any(|meant| meant.word == word)),
+        MatchKind::Fuzzy => single(&|word| term.candidates.iter().flatten().any(|candidate| candidate.word == word)),
     }
 }
 
-/// Whether a text names an identifier, in whatever spelling, or a part of it that addresses begin with.
+/// How an identifier in the query matches a value: exactly, in any spelling, or as the beginning of an address.
 fn named(raw: &str, identifier: &str, value: &str) -> Option<MatchKind> {
     let normal = text::identifier(value);
     let is_same = normal == identifier || text::compact(raw).is_some_and(|compact| text::compact(value) == Some(compact));
@@ -46,20 +45,20 @@ fn named(raw: &str, identifier: &str, value: &str) -> Option<MatchKind> {
     }
     let is_within =
         |(first, last): (String, String)| normal.parse().is_ok_and(|address| (first..=last).contains(&text::sortable(address)));
-    let is_begun = |digits: String| text::mac(value).is_some_and(|mac| mac.starts_with(&digits));
-    let is_part = text::network(raw).is_some_and(is_within) || text::mac_beginning(raw).is_some_and(is_begun);
+    let begins_mac = |digits: String| text::mac(value).is_some_and(|mac| mac.starts_with(&digits));
+    let is_part = text::network(raw).is_some_and(is_within) || text::mac_beginning(raw).is_some_and(begins_mac);
     is_part.then_some(MatchKind::Prefix)
 }
 
-/// The reasons, and the highlights by field.
-pub fn explain(document: &Document, sought: &[Sought]) -> (Vec<Match>, Vec<(&'static str, String)>) {
+/// Returns the reasons, and the highlights by field.
+pub fn explain(document: &Document, terms: &[SearchTerm]) -> (Vec<Match>, Vec<(&'static str, String)>) {
     let mut matches: Vec<Match> = Vec::new();
     let mut add = |found: Match| {
         if matches.len() < MOST_MATCHES && !matches.contains(&found) {
             matches.push(found);
         }
     };
-    for term in sought.iter().filter(|term| term.kind != MatchKind::Phrase) {
+    for term in terms.iter().filter(|term| term.kind != MatchKind::Phrase) {
         let identifier = text::identifier(&term.raw);
         if identifier == document.shown_id {
             add(Match { field: "id", value: document.shown_id.clone(), kind: MatchKind::Exact });
@@ -76,7 +75,7 @@ pub fn explain(document: &Document, sought: &[Sought]) -> (Vec<Match>, Vec<(&'st
     for (field, value) in name.into_iter().chain(others) {
         let words = text::words(value);
         let mut marked = Vec::new();
-        for term in sought {
+        for term in terms {
             let found = places(&words, term);
             if let Some(value) = found.first().and_then(|place| value.get(place.clone())) {
                 add(Match { field, value: value.to_owned(), kind: term.kind });
@@ -91,7 +90,7 @@ pub fn explain(document: &Document, sought: &[Sought]) -> (Vec<Match>, Vec<(&'st
     (matches, highlights)
 }
 
-/// A piece of the text around the first match, with all matches in it marked.
+/// An excerpt around the first match, with every match in it marked.
 fn highlight(text: &str, mut places: Vec<Range<usize>>) -> String {
     places.sort_by_key(|place| (place.start, place.end));
     let first = places.first().map_or(0, |place| place.start);
@@ -138,30 +137,30 @@ fn push_escaped(out: &mut String, text: &str) {
 mod tests {
     use super::*;
 
-    fn sought(raw: &str, kind: MatchKind) -> Sought {
-        Sought { raw: raw.to_owned(), words: text::tokens(raw), kind, meant: Vec::new() }
+    fn term(raw: &str, kind: MatchKind) -> SearchTerm {
+        SearchTerm { raw: raw.to_owned(), words: text::tokens(raw), kind, candidates: Vec::new() }
     }
 
     #[test]
-    fn markup_in_a_text_is_escaped_and_only_ours_remains() {
+    fn markup_in_text_is_escaped() {
         let text = "<b>Drücker</b> & \"drucker\"";
-        let marked = highlight(text, places(&text::words(text), &sought("drucker", MatchKind::Exact)));
+        let marked = highlight(text, places(&text::words(text), &term("drucker", MatchKind::Exact)));
         assert_eq!(marked, "&lt;b&gt;<mark>Drücker</mark>&lt;/b&gt; &amp; &quot;<mark>drucker</mark>&quot;");
     }
 
     #[test]
-    fn a_long_text_is_shown_around_its_first_match() {
+    fn a_long_text_is_cut_around_its_first_match() {
         let text = format!("{} needle {}", "é".repeat(300), "x ".repeat(300));
-        let marked = highlight(&text, places(&text::words(&text), &sought("needle", MatchKind::Exact)));
+        let marked = highlight(&text, places(&text::words(&text), &term("needle", MatchKind::Exact)));
         assert!(marked.starts_with('…') && marked.ends_with('…') && marked.contains("<mark>needle</mark>"), "{marked}");
         assert!(marked.chars().count() < SHOWN + 30);
     }
 
     #[test]
-    fn phrases_are_marked_as_one() {
+    fn a_phrase_gets_one_mark() {
         let text = "the paper tray is out of paper";
-        let found = places(&text::words(text), &sought("out of paper", MatchKind::Phrase));
+        let found = places(&text::words(text), &term("out of paper", MatchKind::Phrase));
         assert_eq!(found.first(), Some(&(18..30)));
-        assert_eq!(places(&text::words(text), &sought("tra", MatchKind::Prefix)).first(), Some(&(10..14)));
+        assert_eq!(places(&text::words(text), &term("tra", MatchKind::Prefix)).first(), Some(&(10..14)));
     }
 }

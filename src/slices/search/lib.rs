@@ -1,7 +1,9 @@
-//! Search over everything that a tenant has: one query language, one ranking, each hit only for those who may read its record.
+//! Search over all records of a tenant: one query language, one ranking, and only the hits that the caller may read.
 //!
-//! **Boundary:** the index is derived data that reads the log; records are read through the faces of their slices. **Invariant:** what
-//! the caller may not read is not found, not counted and not suggested, and a client finds what it wrote before it asked.
+//! **Boundary:** the index is derived data, built from the event log. Records are read through the public functions of their
+//! slices.
+//! **Invariant:** search never finds, counts or suggests a record that the caller may not read. A client finds everything
+//! that it wrote before the request.
 
 mod api;
 mod error;
@@ -24,7 +26,7 @@ use tenantd_store::{Store, steps::StepEntry, tasks::Tasks};
 
 pub use error::{IndexError, SearchError};
 pub use index::IndexStatus;
-pub use model::{Facets, Hit, Kind, Mode, Options, Order, Results, Sight};
+pub use model::{Facets, Hit, Kind, Mode, Options, Order, Results, Visibility};
 
 use index::SearchIndex;
 use service::Service;
@@ -35,7 +37,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// `root` is the directory of the index, which nothing touches before [`Search::spawn`].
+    /// `root` is the directory of the index. Nothing touches it before [`Search::spawn`].
     pub fn new(store: Store, clock: Clock, root: PathBuf) -> Self {
         Self { service: Service::new(SearchIndex::new(store.clone(), clock, root), store) }
     }
@@ -44,7 +46,7 @@ impl Search {
         api::SearchApi { service: self.service.clone() }
     }
 
-    /// What only the admin socket serves.
+    /// The operations that only the admin socket serves.
     pub fn admin_api(&self) -> impl OpenApi + use<> {
         api::AdminSearchApi { index: self.service.index.clone() }
     }
@@ -53,21 +55,21 @@ impl Search {
         tasks.spawn(self.service.index.task());
     }
 
-    /// What workflows can do with the search.
+    /// The workflow steps that search provides.
     pub fn steps(&self) -> Vec<StepEntry> {
         vec![StepEntry::remote(steps::SearchQuery(self.clone()))]
     }
 
-    pub async fn search(&self, sight: Sight, q: String, options: Options) -> Result<Results, SearchError> {
-        self.service.search(sight, q, options).await
+    pub async fn search(&self, visibility: Visibility, q: String, options: Options) -> Result<Results, SearchError> {
+        self.service.search(visibility, q, options).await
     }
 
-    /// Builds the index anew without a server. `progress` hears how many documents it has.
+    /// Rebuilds the index without a server. Calls `progress` with the number of documents so far.
     pub fn build_offline(&self, progress: impl FnMut(u64)) -> Result<u64, IndexError> {
         self.service.index.build_offline(progress)
     }
 
-    /// Has the running server build the index anew, such as after many records came at once.
+    /// Makes the running server rebuild the index, for example after a large import.
     pub fn rebuild(&self) {
         self.service.index.rebuild();
     }

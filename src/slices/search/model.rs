@@ -1,6 +1,6 @@
-//! What can be searched, what is asked, and what is found. No store, no index, no wire.
+//! Documents, search options and results. No store, no index, no wire.
 //!
-//! **Invariant:** a document holds what a record is found by and ranked by; what a hit shows is read from the record itself.
+//! **Invariant:** a document contains what a record is found and ranked by. What a hit shows is read from the record itself.
 
 use tenantd_base::{
     access::{Grants, Reach, Scope},
@@ -9,7 +9,7 @@ use tenantd_base::{
     vocabulary::vocabulary,
 };
 
-/// Words of which the index keeps the place in their list.
+/// Vocabularies whose words the index stores as their position in the list.
 macro_rules! in_index {
     ($($type:ty),*) => {$(
         impl $type {
@@ -34,8 +34,8 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// The states that hits are filtered and counted by: of tickets their status, of devices their lifecycle, of users whether they are
-    /// active, of workflows and providers whether they are enabled, of VMs their state.
+    /// The states that hits are filtered and counted by. For tickets: the status. For devices: the lifecycle. For users:
+    /// active or disabled. For workflows and providers: enabled, disabled or archived. For VMs: the state.
     State:
     New "new", Open "open", InProgress "in_progress", WaitingCustomer "waiting_customer", WaitingVendor "waiting_vendor",
     Scheduled "scheduled", OnHold "on_hold", Resolved "resolved", Closed "closed", Cancelled "cancelled", Merged "merged",
@@ -46,7 +46,7 @@ vocabulary! {
 }
 
 impl State {
-    /// Whether it comes before those that are over.
+    /// Open states rank above finished ones.
     pub const fn is_open(self) -> bool {
         !matches!(
             self,
@@ -56,8 +56,8 @@ impl State {
 }
 
 impl Kind {
-    /// The scope that hits of this type need beside `search:read`. The names of organizations stand in every record that belongs to
-    /// one, so they need none.
+    /// The scope that a caller needs for hits of this type, in addition to `search:read`. Organizations need none: every
+    /// record that belongs to an organization shows its name.
     pub const fn scope(self) -> Option<Scope> {
         match self {
             Self::Device | Self::Software => Some(Scope::InventoryRead),
@@ -71,10 +71,10 @@ impl Kind {
     }
 }
 
-/// A record's own id, of whatever type.
+/// The id of a record of any type.
 pub type RecordId = [u8; 16];
 
-/// What a field of the query language compares with.
+/// A field of the query language that is compared with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Attribute {
     Os,
@@ -85,25 +85,25 @@ pub enum Attribute {
     Assignee,
     Priority,
     Number,
-    /// An address in a form whose order is that of the addresses.
+    /// An address in a form that sorts like the address itself.
     Address,
 }
 
-/// What one record is found by, and how it is told apart from others.
+/// Everything that a record is found by, and what identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
     pub tenant_id: TenantId,
     pub kind: Kind,
     pub id: RecordId,
-    /// The id as clients know it.
+    /// The id in the form that clients use.
     pub shown_id: String,
     pub name: String,
     pub subtitle: Option<String>,
-    /// All other text, by the name of its field.
+    /// All other text, by field name.
     pub texts: Vec<(&'static str, String)>,
-    /// What it is named by exactly, by the name of its field, as it is written.
+    /// Exact identifiers, by field name, in their original spelling.
     pub identifiers: Vec<(&'static str, String)>,
-    /// Folded values.
+    /// Attribute values, folded.
     pub attributes: Vec<(Attribute, String)>,
     /// The names of installed packages.
     pub software: Vec<String>,
@@ -112,7 +112,7 @@ pub struct Document {
     pub updated_at: Timestamp,
 }
 
-/// The name of a document: what it is replaced and removed by.
+/// Identifies a document, to replace or remove it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DocumentKey {
     pub tenant_id: TenantId,
@@ -128,27 +128,27 @@ impl Document {
 
 /// What a caller may find.
 #[derive(Clone, Debug)]
-pub struct Sight {
+pub struct Visibility {
     pub tenant_id: TenantId,
     pub kinds: Vec<Kind>,
     pub reach: Reach,
 }
 
-impl Sight {
+impl Visibility {
     pub fn new(tenant_id: TenantId, grants: Grants, reach: Reach) -> Self {
         let kinds = Kind::ALL.iter().copied().filter(|kind| kind.scope().is_none_or(|scope| grants.allows(scope)));
         Self { tenant_id, kinds: kinds.collect(), reach }
     }
 
-    /// Whether a record of this type and organization may be shown. An organization belongs to itself; what belongs to the tenant as a
-    /// whole is only for those whose reach is not restricted.
+    /// Whether the caller may see a record of this type and organization. An organization belongs to itself. Records of the
+    /// tenant as a whole are visible only to callers without an organization restriction.
     pub fn covers(&self, kind: Kind, organization: Option<OrganizationId>) -> bool {
         self.kinds.contains(&kind) && self.reach.covers(organization)
     }
 }
 
 vocabulary! {
-    /// `Suggest` is for while somebody types: only names and identifiers, and the last word may be unfinished.
+    /// `Suggest` is for search as you type: it searches names and identifiers only, and the last word may be incomplete.
     Mode:
     Full "full", Suggest "suggest",
 }
@@ -167,14 +167,14 @@ pub struct Facets {
     pub state: bool,
 }
 
-/// What is asked, beside the query itself.
+/// The options of a search, in addition to the query.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Empty: every type.
+    /// Empty means every type.
     pub kinds: Vec<Kind>,
     pub organization_id: Option<OrganizationId>,
     pub mode: Mode,
-    /// Whether a word that is not found may be one with typos.
+    /// Whether a word that is not found is also tried with typos.
     pub fuzzy: bool,
     pub order: Order,
     pub facets: Facets,
@@ -182,7 +182,7 @@ pub struct Options {
     pub after: Option<Place>,
 }
 
-/// Where a hit stands among all: the higher, the earlier.
+/// The position of a hit in the ranking. Higher places come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
     pub rank: u64,
@@ -205,7 +205,7 @@ vocabulary! {
     Exact "exact", Prefix "prefix", Fuzzy "fuzzy", Phrase "phrase",
 }
 
-/// Why something was found.
+/// Why a record was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Match {
     pub field: &'static str,
@@ -223,16 +223,16 @@ pub struct Hit {
     pub state: Option<State>,
     pub score: f64,
     pub matched_on: Vec<Match>,
-    /// Texts with what matched in `<mark>`, by field; everything else is escaped for HTML.
+    /// Excerpts by field. Matches are in `<mark>`; everything else is escaped for HTML.
     pub highlights: Vec<(&'static str, String)>,
     pub updated_at: Timestamp,
 }
 
-/// A value and how many hits have it.
+/// A value and the number of hits that have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FacetValue {
     pub value: String,
-    /// A name for people, where the value is an id.
+    /// A readable name, if the value is an id.
     pub label: Option<String>,
     pub count: u64,
 }
@@ -248,7 +248,7 @@ pub struct FacetCounts {
 pub struct Results {
     pub hits: Vec<Hit>,
     pub total: u64,
-    /// The place of the last hit, when there are more behind it.
+    /// The place of the last hit, if more hits follow.
     pub last: Option<Place>,
     pub facets: FacetCounts,
     pub did_you_mean: Option<String>,

@@ -1,7 +1,8 @@
-//! The query language: read from text into conditions that the index can plan. Total: any text gives a query or a list of what is wrong
-//! with it, in time that grows with its length.
+//! The query language: parses text into conditions for the index. The parser is total: any text gives a query or a list of
+//! errors, in time proportional to its length.
 //!
-//! Terms are AND-ed. `"a phrase"`, `a OR b`, `-term`, `prefix*`, `field:value`. There are no parentheses: `OR` joins its two neighbours.
+//! All terms must match. The syntax is `"a phrase"`, `a OR b`, `-term`, `prefix*` and `field:value`. There are no
+//! parentheses: `OR` joins the terms before and after it.
 
 use tenantd_base::{clock::Timestamp, fault::Fault, vocabulary::nearest};
 
@@ -10,24 +11,24 @@ use super::{
     text,
 };
 
-/// The most terms of a query.
+/// The maximum number of terms in a query.
 pub const MOST_TERMS: usize = 16;
-/// The fewest letters before a `*`.
+/// The minimum number of letters before a `*`.
 pub const SHORTEST_PREFIX: usize = 2;
 
-/// The names of fields, for the documentation and for suggestions.
+/// The names of the fields, for the documentation and for suggestions.
 pub const FIELDS: [&str; 12] =
     ["type", "org", "status", "os", "ip", "mac", "serial", "tag", "assignee", "priority", "number", "updated"];
 
 pub const PRIORITIES: [&str; 4] = ["critical", "high", "medium", "low"];
 
-/// All of these hold.
+/// A query. All groups must match.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
     pub groups: Vec<Group>,
 }
 
-/// One of the terms holds; a negated term stands alone.
+/// At least one term must match. A negated group has exactly one term.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     pub any: Vec<Term>,
@@ -36,12 +37,12 @@ pub struct Group {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Term {
-    /// A word as it was written, and the words of it: `srv-dc` is two that stand side by side.
+    /// A word as written, and its normalized words: `srv-dc` is two adjacent words.
     Word {
         raw: String,
         words: Vec<String>,
     },
-    /// Words side by side, the last of which goes on.
+    /// Adjacent words; the last one is the beginning of a word.
     Prefix {
         words: Vec<String>,
     },
@@ -54,21 +55,21 @@ pub enum Term {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     Kind(Kind),
-    /// An id or a name, or the beginning of one.
+    /// An id, a name, or the beginning of a name.
     Organization(String),
     State(State),
-    /// Whether the value is only how it begins.
+    /// If `prefix` is set, `value` is only the beginning.
     Attribute {
         attribute: Attribute,
         value: String,
         prefix: bool,
     },
-    /// From the first address up to the last, both [sortable](text::sortable).
+    /// From the first to the last address, both [sortable](text::sortable) and inclusive.
     Network {
         first: String,
         last: String,
     },
-    /// From the first time up to, but not at, the second.
+    /// From the first time (inclusive) to the second (exclusive).
     Updated {
         from: Option<Timestamp>,
         until: Option<Timestamp>,
@@ -93,15 +94,15 @@ impl Query {
             return Err(parser.faults);
         }
         match query.groups.iter().map(|group| group.any.len()).sum::<usize>() {
-            0 => Err(vec![fault("nothing_to_search", "has no word to search for")]),
+            0 => Err(vec![fault("nothing_to_search", "does not contain a word to search for")]),
             terms if terms > MOST_TERMS => {
-                Err(vec![fault("too_many_terms", format!("has {terms} terms; at most {MOST_TERMS} are searched for"))])
+                Err(vec![fault("too_many_terms", format!("has {terms} terms; the maximum is {MOST_TERMS}"))])
             }
             _ => Ok(query),
         }
     }
 
-    /// The words of the terms that are not negated and name no field: what names are compared with.
+    /// The words of all terms that are neither negated nor a field. They are compared with names.
     pub fn plain_words(&self) -> Vec<&str> {
         let terms = self.groups.iter().filter(|group| !group.negated).flat_map(|group| &group.any);
         let words = terms.filter_map(|term| match term {
@@ -111,7 +112,7 @@ impl Query {
         words.flatten().map(String::as_str).collect()
     }
 
-    /// Whether its words all must be there, so that they can be compared with a whole name.
+    /// Whether every word must match, so that the words can be compared with a whole name.
     pub fn is_plain(&self) -> bool {
         let plain = |group: &Group| group.negated || group.any.len() == 1;
         self.groups.iter().all(plain)
@@ -123,7 +124,7 @@ struct Parser<'a> {
     faults: Vec<Fault>,
 }
 
-/// A piece of the text between spaces.
+/// A part of the query between spaces.
 enum Piece {
     Or,
     Term(Option<Term>, bool),
@@ -144,12 +145,12 @@ impl Parser<'_> {
                     joins = false;
                 }
                 Piece::Or => joins = true,
-                // Nothing but signs.
+                // The piece contains only punctuation.
                 Piece::Term(None, _) => {}
                 Piece::Term(Some(term), negated) => {
                     match query.groups.last_mut().filter(|_| joins) {
                         Some(group) if negated || group.negated => {
-                            self.faults.push(fault("wrong_form", "a term with - cannot be joined by OR"));
+                            self.faults.push(fault("wrong_form", "OR cannot join a term that begins with -"));
                         }
                         Some(group) => group.any.push(term),
                         None => query.groups.push(Group { any: vec![term], negated }),
@@ -185,14 +186,14 @@ impl Parser<'_> {
         Some(Piece::Term(self.term(&raw), negated.is_some()))
     }
 
-    /// Takes the groups that follow, if all of them together can be a phone number.
+    /// Appends the groups of digits that follow, if all of them together can be a phone number.
     fn phone(&mut self, raw: &mut String) {
         let (mut whole, mut rest) = (raw.clone(), self.rest);
         loop {
             let next = rest.trim_start_matches(is_space);
             let end = next.find(|letter| is_space(letter) || letter == '"').unwrap_or(next.len());
             let (part, behind) = next.split_at_checked(end).unwrap_or((next, ""));
-            // A part with a minus before it is left out, not a part of the number.
+            // A group after a minus is an excluded term, not part of the number.
             if !text::is_phone_part(part) || part.starts_with('-') {
                 break;
             }
@@ -204,19 +205,19 @@ impl Parser<'_> {
         }
     }
 
-    /// A text in quotes, when one begins here.
+    /// Parses a quoted text, if one begins here.
     fn quoted(&mut self) -> Option<String> {
         let inner = self.rest.strip_prefix('"')?;
         if let Some((phrase, rest)) = inner.split_once('"') {
             self.rest = rest;
             return Some(phrase.to_owned());
         }
-        self.faults.push(fault("unbalanced_quote", "has a quote that is not closed"));
+        self.faults.push(fault("unbalanced_quote", "has a quote without a closing quote"));
         self.rest = "";
         Some(String::new())
     }
 
-    /// Up to the next space; a quoted value of a field belongs to it.
+    /// Parses up to the next space, including the quoted value of a field.
     fn word(&mut self) -> String {
         let end = self.rest.find(|letter| is_space(letter) || letter == '"').unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at_checked(end).unwrap_or((self.rest, ""));
@@ -242,7 +243,7 @@ impl Parser<'_> {
             return Some(Term::Word { raw: raw.to_owned(), words });
         }
         if last.chars().count() < SHORTEST_PREFIX {
-            self.faults.push(fault("too_short", format!("{raw} needs at least {SHORTEST_PREFIX} letters before the *")));
+            self.faults.push(fault("too_short", format!("{raw} must have at least {SHORTEST_PREFIX} letters before the *")));
             return None;
         }
         Some(Term::Prefix { words })
@@ -254,7 +255,7 @@ impl Parser<'_> {
     }
 }
 
-/// The name and value of a `field:value`. Addresses, links, drives and labels such as `Error:` are words.
+/// The name and value of a `field:value`. Addresses, links, drives and labels such as `Error:` are words, not fields.
 fn field_name(raw: &str) -> Option<(String, &str)> {
     let (name, value) = raw.split_once(':')?;
     let named = name.len() >= 2 && name.bytes().all(|byte| byte.is_ascii_alphabetic() || byte == b'_');
@@ -267,15 +268,16 @@ fn field_name(raw: &str) -> Option<(String, &str)> {
 
 fn condition(name: &str, value: &str) -> Result<Condition, Fault> {
     if !FIELDS.contains(&name) {
-        let message = format!("there is no field {name}; put the text in quotes to search for it");
+        let message = format!("unknown field {name}; to search for this text, put it in quotes");
         return Err(among(fault("unknown_field", message), name, FIELDS));
     }
     let value = value.trim();
     if text::fold(value).is_empty() {
         return Err(fault("required", format!("{name}: needs a value")));
     }
-    let unknown =
-        |known: &[&str]| among(fault("unknown_value", format!("{value} is no {name}")), &text::fold(value), known.iter().copied());
+    let unknown = |known: &[&str]| {
+        among(fault("unknown_value", format!("{value} is not a {name}")), &text::fold(value), known.iter().copied())
+    };
     let folded = text::fold(value);
     match name {
         "type" => {
@@ -310,7 +312,7 @@ fn beginning(of: Attribute, normal: &str, given: &str) -> Condition {
     attribute(of, normal.trim_end_matches('*').to_owned(), given.ends_with('*'))
 }
 
-/// An address, a network, or how an address begins.
+/// An address, a network, or the beginning of an address.
 fn address(value: &str) -> Result<Condition, Fault> {
     if let Some((first, last)) = text::network(value) {
         return Ok(Condition::Network { first, last });
@@ -322,11 +324,11 @@ fn address(value: &str) -> Result<Condition, Fault> {
     }
     Err(fault(
         "wrong_form",
-        format!("{value} is neither an address such as 10.0.0.5, nor a network such as 10.0.0.0/8, nor a beginning such as 10.0.*"),
+        format!("{value} must be an address (10.0.0.5), a network (10.0.0.0/8) or the beginning of an address (10.0.*)"),
     ))
 }
 
-/// A hardware address, or how one begins, in any spelling.
+/// A hardware address in any spelling, or the beginning of one.
 fn mac_beginning(value: &str) -> String {
     value.chars().filter(|letter| !matches!(letter, ':' | '-' | '.')).collect::<String>().to_ascii_lowercase()
 }
@@ -335,18 +337,17 @@ fn number(value: &str) -> Result<Condition, Fault> {
     let digits = value.strip_prefix(['T', 't']).and_then(|rest| rest.strip_prefix('-')).unwrap_or(value);
     match digits.parse::<u64>() {
         Ok(number) => Ok(attribute(Attribute::Number, number.to_string(), false)),
-        Err(_) => Err(fault("wrong_form", format!("{value} is no number of a ticket such as 1042 or T-1042"))),
+        Err(_) => Err(fault("wrong_form", format!("{value} must be a ticket number such as 1042 or T-1042"))),
     }
 }
 
-/// `2026-01-31`, a time, or either behind `>`, `>=`, `<` or `<=`. A day without a comparison is that whole day.
+/// `2026-01-31` or a time, optionally after `>`, `>=`, `<` or `<=`. A day without a comparison means the whole day.
 fn updated(value: &str) -> Result<Condition, Fault> {
     let (comparison, given) = [">=", "<=", ">", "<"]
         .into_iter()
         .find_map(|sign| value.strip_prefix(sign).map(|rest| (sign, rest)))
         .unwrap_or(("", value));
-    let wrong =
-        || fault("wrong_form", format!("{given} is neither a day such as 2026-01-31 nor a time such as 2026-01-31T09:30:00Z"));
+    let wrong = || fault("wrong_form", format!("{given} must be a day (2026-01-31) or a time (2026-01-31T09:30:00Z)"));
     let day = Timestamp::parse(&format!("{given}T00:00:00Z")).filter(|_| given.len() == 10);
     let (first, after) = if let Some(day) = day {
         (day, day.plus_days(1))

@@ -1,4 +1,4 @@
-//! Answers a search: reads the query, asks the index, and shows the hits from their records, as far as the caller may see them.
+//! Answers a search: parses the query, asks the index, and builds the hits from the records that the caller may see.
 
 use std::collections::HashMap;
 
@@ -12,14 +12,14 @@ use tenantd_store::{ReadTx, Store, StoreError};
 use super::{
     error::{IndexError, SearchError},
     explain::explain,
-    index::{Best, Counts, Found, Planner, SearchIndex, Sought, View, run},
-    model::{FacetCounts, FacetValue, Hit, Kind, Match, MatchKind, Options, Results, Sight},
+    index::{Best, Counts, Found, Planner, SearchIndex, SearchTerm, View, run},
+    model::{FacetCounts, FacetValue, Hit, Kind, Match, MatchKind, Options, Results, Visibility},
     query::{Query, Term},
     software::{self, Package},
     sources, text,
 };
 
-/// How many values a facet shows, the most frequent first.
+/// The maximum number of values per facet, the most frequent first.
 const MOST_VALUES: usize = 100;
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ pub struct Service {
     store: Store,
 }
 
-/// A match of either sort.
+/// A matched record or package.
 enum Matched {
     Record(Found),
     Package(Package),
@@ -39,15 +39,15 @@ impl Service {
         Self { index, store }
     }
 
-    pub async fn search(&self, sight: Sight, q: String, options: Options) -> Result<Results, SearchError> {
+    pub async fn search(&self, visibility: Visibility, q: String, options: Options) -> Result<Results, SearchError> {
         let query = Query::parse(&q).map_err(SearchError::Invalid)?;
-        let (tenant, store) = (sight.tenant_id, self.store.clone());
+        let (tenant, store) = (visibility.tenant_id, self.store.clone());
         let view = self.index.current(tenant).await?;
-        let work = move || answer(&store, &view, &sight, &q, &query, &options);
+        let work = move || answer(&store, &view, &visibility, &q, &query, &options);
         self.store.lanes().run(tenant, work).await.unwrap_or_else(|error| match error {
             LaneError::Busy => Err(SearchError::Busy),
             LaneError::Panicked(reason) => {
-                // Damaged files can make the engine panic. What it read from is built again.
+                // Damaged index files can make the engine panic, so rebuild the index.
                 self.index.rebuild();
                 Err(IndexError::Engine(reason).into())
             }
@@ -55,19 +55,26 @@ impl Service {
     }
 }
 
-/// Asks the index, and then shows what it found from one snapshot of the store.
-fn answer(store: &Store, view: &View, sight: &Sight, q: &str, query: &Query, options: &Options) -> Result<Results, SearchError> {
-    let view = &view.of(sight.tenant_id)?;
-    let planner = Planner::new(view, sight, options)?;
+/// Asks the index, then builds the hits from one snapshot of the store.
+fn answer(
+    store: &Store,
+    view: &View,
+    visibility: &Visibility,
+    q: &str,
+    query: &Query,
+    options: &Options,
+) -> Result<Results, SearchError> {
+    let view = &view.of(visibility.tenant_id)?;
+    let planner = Planner::new(view, visibility, options)?;
     let plan = planner.plan(query)?;
-    // One more than asked for tells whether there are more.
+    // One hit more than requested shows whether another page follows.
     let mut best = Best::new(options.limit + 1, options.after);
     let mut counts = run(view, &plan, options, &mut best)?;
     let mut all = Best::new(options.limit + 1, options.after);
     for found in best.into_sorted() {
         all.offer(found.place.rank, || found.place.id, || Matched::Record(found.what));
     }
-    for package in software::find(view, &planner, query, &plan.sought, sight, options, counts.total > 0)? {
+    for package in software::find(view, &planner, query, &plan.search_terms, visibility, options, counts.total > 0)? {
         counts.total += 1;
         *counts.kinds.entry(Kind::Software).or_default() += 1;
         all.offer(package.rank, || package.id, || Matched::Package(package.clone()));
@@ -76,9 +83,9 @@ fn answer(store: &Store, view: &View, sight: &Sight, q: &str, query: &Query, opt
     let more = ranked.len() > options.limit;
     ranked.truncate(options.limit);
     let last = ranked.last().filter(|_| more).map(|last| last.place);
-    let did_you_mean = did_you_mean(&planner, q, query, &plan.sought, counts.total)?;
+    let did_you_mean = did_you_mean(&planner, q, query, &plan.search_terms, counts.total)?;
     store.read(|tx| {
-        let shown = Shown { tx, view, planner: &planner, sight, sought: &plan.sought };
+        let shown = Shown { tx, view, planner: &planner, visibility, search_terms: &plan.search_terms };
         let mut hits = Vec::with_capacity(ranked.len());
         for matched in ranked {
             hits.extend(match matched.what {
@@ -86,18 +93,18 @@ fn answer(store: &Store, view: &View, sight: &Sight, q: &str, query: &Query, opt
                 Matched::Package(package) => shown.package(&package)?,
             });
         }
-        let (facets, total) = facets(tx, sight.tenant_id, options, counts)?;
+        let (facets, total) = facets(tx, visibility.tenant_id, options, counts)?;
         Ok(Results { hits, total, last, facets, did_you_mean })
     })
 }
 
-/// What is needed to show a hit.
+/// The context for building hits.
 struct Shown<'a> {
     tx: &'a ReadTx,
     view: &'a View,
     planner: &'a Planner<'a>,
-    sight: &'a Sight,
-    sought: &'a [Sought],
+    visibility: &'a Visibility,
+    search_terms: &'a [SearchTerm],
 }
 
 fn rounded(score: f32) -> f64 {
@@ -105,21 +112,21 @@ fn rounded(score: f32) -> f64 {
 }
 
 impl Shown<'_> {
-    /// `None` when the record has gone, or out of sight, since it was indexed.
+    /// `None` if the record was removed, or left the caller's reach, after it was indexed.
     fn record(&self, found: Found) -> Result<Option<Hit>, SearchError> {
-        let tenant = self.sight.tenant_id;
+        let tenant = self.visibility.tenant_id;
         let Some(source) = sources::of_kind(found.kind) else { return Ok(None) };
         let Some(document) = source.load(self.tx, tenant, found.id)? else { return Ok(None) };
-        if !self.sight.covers(document.kind, document.organization_id) {
+        if !self.visibility.covers(document.kind, document.organization_id) {
             return Ok(None);
         }
-        let (mut matched_on, highlights) = explain(&document, self.sought);
+        let (mut matched_on, highlights) = explain(&document, self.search_terms);
         let organization = match document.organization_id.filter(|_| document.kind != Kind::Organization) {
             Some(id) => directory::organization(self.tx, tenant, id)?.map(|label| (label.id, label.name)),
             None => None,
         };
         if let Some((_, name)) = &organization {
-            matched_on.extend(named(name, self.sought));
+            matched_on.extend(named(name, self.search_terms));
         }
         Ok(Some(Hit {
             kind: document.kind,
@@ -137,13 +144,13 @@ impl Shown<'_> {
 
     fn package(&self, package: &Package) -> Result<Option<Hit>, SearchError> {
         let devices = software::count(self.view, self.planner, &package.name)?;
-        let Some((title, publisher, updated_at)) = software::describe(self.tx, self.sight.tenant_id, package)? else {
+        let Some((title, publisher, updated_at)) = software::describe(self.tx, self.visibility.tenant_id, package)? else {
             return Ok(None);
         };
         let on = if devices == 1 { "on 1 device".to_owned() } else { format!("on {devices} devices") };
         let subtitle = publisher.map_or(on.clone(), |publisher| format!("{publisher} · {on}"));
-        let shown = software::document(self.sight.tenant_id, &title, updated_at);
-        let (matched_on, highlights) = explain(&shown, self.sought);
+        let shown = software::document(self.visibility.tenant_id, &title, updated_at);
+        let (matched_on, highlights) = explain(&shown, self.search_terms);
         Ok(Some(Hit {
             kind: Kind::Software,
             id: title.clone(),
@@ -159,25 +166,25 @@ impl Shown<'_> {
     }
 }
 
-/// The terms that are the words of the organization's name.
-fn named(organization: &str, sought: &[Sought]) -> Vec<Match> {
+/// A match for the organization's name, if a term consists of its words.
+fn named(organization: &str, search_terms: &[SearchTerm]) -> Vec<Match> {
     let words = text::tokens(organization);
-    let names = |term: &&Sought| {
+    let names = |term: &&SearchTerm| {
         term.kind == MatchKind::Exact && !term.words.is_empty() && term.words.iter().all(|word| words.contains(word))
     };
-    let found = sought.iter().find(names);
+    let found = search_terms.iter().find(names);
     found.map(|_| Match { field: "organization", value: organization.to_owned(), kind: MatchKind::Exact }).into_iter().collect()
 }
 
-/// The query with words that are there in place of those that are not.
+/// The query with missing words replaced by similar ones that exist.
 fn did_you_mean(
     planner: &Planner<'_>,
     q: &str,
     query: &Query,
-    sought: &[Sought],
+    search_terms: &[SearchTerm],
     total: u64,
 ) -> Result<Option<String>, SearchError> {
-    if total > 0 && sought.iter().all(|term| term.kind != MatchKind::Fuzzy) {
+    if total > 0 && search_terms.iter().all(|term| term.kind != MatchKind::Fuzzy) {
         return Ok(None);
     }
     let terms = query.groups.iter().filter(|group| !group.negated).flat_map(|group| &group.any);

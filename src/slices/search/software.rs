@@ -1,5 +1,6 @@
-//! The type `software`: the packages that devices have. There is no record of a package; the index knows the names that devices within
-//! reach have, and a device tells the rest. So a package is found exactly while a device that the caller may see has it.
+//! The hit type `software`: packages that are installed on devices. There are no package records: the index knows the package
+//! names, and a device that has the package provides the rest. The caller finds a package exactly if one of the devices that
+//! they may see has it.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -11,8 +12,8 @@ use tenantd_store::{ReadTx, StoreError};
 
 use super::{
     error::{IndexError, SearchError},
-    index::{ALL_IN_NAME, NAME, Planner, START, Sought, View, by_relevance, software},
-    model::{Document, Kind, MatchKind, Options, Order, Sight},
+    index::{ALL_IN_NAME, NAME, Planner, START, SearchTerm, View, by_relevance, software},
+    model::{Document, Kind, MatchKind, Options, Order, Visibility},
     query::{Condition, Group, Query, Term},
     text,
 };
@@ -20,34 +21,34 @@ use super::{
 /// A package that was found.
 #[derive(Clone, Debug)]
 pub struct Package {
-    /// Folded.
+    /// The folded name.
     pub name: String,
     pub id: u128,
     pub rank: u64,
     pub score: f32,
-    /// One of the devices that have it.
+    /// One of the devices that have the package.
     device: DeviceId,
 }
 
-/// How well a word is in a name: the lower, the better.
+/// How well a word matches a name. Lower is better.
 type Fit = u8;
 const EXACT: Fit = 0;
-const BEGUN: Fit = 1;
+const PREFIX: Fit = 1;
 const WITH_TYPOS: Fit = 2;
 
-fn fit(name: &[&str], word: &str, last_may_go_on: bool, fuzzy: bool) -> Option<Fit> {
+fn fit(name: &[&str], word: &str, last_is_prefix: bool, fuzzy: bool) -> Option<Fit> {
     if name.contains(&word) {
         return Some(EXACT);
     }
     if word.chars().count() > 1 && name.iter().any(|other| other.starts_with(word)) {
-        return Some(if last_may_go_on { EXACT } else { BEGUN });
+        return Some(if last_is_prefix { EXACT } else { PREFIX });
     }
     let typos = usize::from(text::typos_allowed(word));
     let near = |other: &&str| strsim::osa_distance(other, word) <= typos;
     (fuzzy && typos > 0 && name.iter().any(near)).then_some(WITH_TYPOS)
 }
 
-/// How well a term that names no field fits.
+/// How well a term matches a name. Fields other than `type:software` never match.
 fn term_fit(name: &[&str], term: &Term, fuzzy: bool, suggest_last: bool) -> Option<Fit> {
     match term {
         Term::Word { words, .. } => {
@@ -79,18 +80,18 @@ fn query_fit(name: &[&str], query: &Query, options: &Options) -> Option<Fit> {
     query.groups.iter().enumerate().map(group_fit).try_fold(EXACT, |worst, fit| Some(worst.max(fit?)))
 }
 
-/// The packages that match. A query that asks for what packages do not have, such as a status, finds none.
+/// Finds the matching packages. A query with a condition that packages do not have, such as a status, finds none.
 pub fn find(
     view: &View,
     planner: &Planner<'_>,
     query: &Query,
-    sought: &[Sought],
-    sight: &Sight,
+    search_terms: &[SearchTerm],
+    visibility: &Visibility,
     options: &Options,
     found_records: bool,
 ) -> Result<Vec<Package>, SearchError> {
     let wanted = options.kinds.is_empty() || options.kinds.contains(&Kind::Software);
-    if !wanted || !sight.kinds.contains(&Kind::Software) {
+    if !wanted || !visibility.kinds.contains(&Kind::Software) {
         return Ok(Vec::new());
     }
     let mut fitting: Vec<(Fit, String)> = Vec::new();
@@ -98,8 +99,8 @@ pub fn find(
         let words: Vec<&str> = name.split(' ').collect();
         fitting.extend(query_fit(&words, query, options).map(|fit| (fit, name)));
     }
-    // As with records: what fits exactly leaves no room for guesses.
-    let exact = found_records && sought.iter().all(|term| matches!(term.kind, MatchKind::Exact | MatchKind::Phrase));
+    // As with records: if there is an exact match, do not return approximate ones.
+    let exact = found_records && search_terms.iter().all(|term| matches!(term.kind, MatchKind::Exact | MatchKind::Phrase));
     let best = fitting.iter().map(|(fit, _)| *fit).min().unwrap_or(EXACT);
     let most = if exact { EXACT } else { best };
     let whole = query.plain_words().join(" ");
@@ -128,7 +129,7 @@ pub fn find(
     Ok(packages)
 }
 
-/// How many devices within reach have it.
+/// The number of devices within reach that have the package.
 pub fn count(view: &View, planner: &Planner<'_>, name: &str) -> Result<u64, IndexError> {
     let mut devices = 0;
     view.visit(planner.devices_with(name)?.as_ref(), |_, _| {
@@ -138,7 +139,7 @@ pub fn count(view: &View, planner: &Planner<'_>, name: &str) -> Result<u64, Inde
     Ok(devices)
 }
 
-/// Name and publisher as a device has them, and when it changed. `None` when the device no longer has it.
+/// The name and publisher from the device, and when the device changed. `None` if the device no longer has the package.
 pub fn describe(
     tx: &ReadTx,
     tenant: TenantId,
@@ -149,7 +150,7 @@ pub fn describe(
     Ok(found.map(|one| (one.name, one.publisher, device.updated_at)))
 }
 
-/// The package in the form in which matches are explained.
+/// The package as a document, to explain its matches.
 pub fn document(tenant_id: TenantId, name: &str, updated_at: Timestamp) -> Document {
     Document {
         tenant_id,

@@ -1,5 +1,5 @@
-//! The step `search.query` of workflows: what a search of the whole tenant finds. It changes nothing, so it runs beside the writer and
-//! may run again.
+//! The workflow step `search.query`: searches the whole tenant. It changes nothing, so it runs outside the writer and may run
+//! again.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use tenantd_store::{
 use super::{
     Search, api,
     error::SearchError,
-    model::{Facets, Kind, Mode, Options, Order, Sight},
+    model::{Facets, Kind, Mode, Options, Order, Visibility},
 };
 
 const DEFAULT_LIMIT: usize = 20;
@@ -26,7 +26,7 @@ impl StepType for SearchQuery {
     }
 
     fn summary(&self) -> &'static str {
-        "Searches what the author of the workflow, and the person or key that started the run, may both read. Its output is `hits` and `total`, as the search itself answers, and `types`: the types of hits that they may read."
+        "Searches the tenant. It finds only records that both the author of the workflow and the user or key that started the run may read. The output has `hits` and `total`, as in the search API, and `types`, the types of hits that they may read."
     }
 
     fn scopes(&self) -> Grants {
@@ -37,7 +37,7 @@ impl StepType for SearchQuery {
         true
     }
 
-    /// An output of an earlier release does not say what was searched: hits of any type can be in it.
+    /// The output of an earlier release does not list the searched types, so it can contain hits of any type.
     fn has_read(&self, output: &Value) -> Grants {
         let named = output.get("types").and_then(Value::as_array).map(|types| types.iter().map(|kind| Kind::parse(kind.as_str()?)));
         let kinds: Option<Vec<Kind>> = named.and_then(Iterator::collect);
@@ -72,7 +72,7 @@ impl StepType for SearchQuery {
 
 fn options(with: &Value) -> Result<Options, StepError> {
     let text = |name: &str| with.get(name).and_then(Value::as_str);
-    let wrong = |name: &str| StepError::new("invalid_input", format!("/{name}: cannot be read"));
+    let wrong = |name: &str| StepError::new("invalid_input", format!("/{name}: is invalid"));
     let kinds = with.get("types").and_then(Value::as_array).into_iter().flatten();
     let kinds = kinds.map(|kind| kind.as_str().and_then(Kind::parse).ok_or_else(|| wrong("types")));
     Ok(Options {
@@ -90,8 +90,8 @@ fn options(with: &Value) -> Result<Options, StepError> {
 fn failed(error: SearchError) -> StepError {
     match error {
         SearchError::Invalid(faults) => {
-            let told: Vec<String> = faults.into_iter().map(|fault| format!("/q: {}", fault.message)).collect();
-            StepError::new("invalid_input", told.join("; "))
+            let messages: Vec<String> = faults.into_iter().map(|fault| format!("/q: {}", fault.message)).collect();
+            StepError::new("invalid_input", messages.join("; "))
         }
         SearchError::NotReady | SearchError::Busy | SearchError::Index(_) | SearchError::Store(_) => {
             StepError::retryable("unavailable", error.to_string())
@@ -104,12 +104,12 @@ impl RemoteStep for SearchQuery {
         let search = self.0.clone();
         Box::pin(async move {
             let q = call.with.get("q").and_then(Value::as_str).unwrap_or_default().to_owned();
-            let sight = Sight::new(call.tenant_id, call.authority.scopes(), Reach::Everything);
+            let visibility = Visibility::new(call.tenant_id, call.authority.scopes(), Reach::Everything);
             let options = options(&call.with)?;
             let wanted = |kind: &&Kind| options.kinds.is_empty() || options.kinds.contains(kind);
             let readable = |kind: &&Kind| kind.scope().is_none_or(|scope| call.authority.scopes().allows(scope));
             let types: Vec<&str> = Kind::ALL.iter().filter(wanted).filter(readable).map(|kind| kind.name()).collect();
-            let found = search.search(sight, q, options).await.map_err(failed)?;
+            let found = search.search(visibility, q, options).await.map_err(failed)?;
             let output = json!({"hits": api::show(found.hits), "total": found.total, "types": types});
             Ok(StepDone { output, effects: Vec::new() })
         })

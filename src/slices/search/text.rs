@@ -1,14 +1,14 @@
-//! Text as the index and the queries see it: words without case and accents, and identifiers in one spelling. Pure functions; the same
-//! ones make documents and read queries, so that both agree.
+//! Normalizes text: words without case and accents, and identifiers in one spelling. The functions are pure. Documents and
+//! queries use the same functions, so they always agree.
 
 use std::net::IpAddr;
 
 use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
 
-/// The most letters of a word that count.
+/// The maximum length of a word. The rest is ignored.
 pub const LONGEST_WORD: usize = 64;
 
-/// A word, and where it stands in its text.
+/// A word and its byte range in the text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Word {
     pub start: usize,
@@ -16,7 +16,7 @@ pub struct Word {
     pub text: String,
 }
 
-/// Letters that have no decomposition but are commonly written without their stroke.
+/// Letters without a Unicode decomposition that people often write without their stroke.
 fn plain(letter: char) -> Option<&'static str> {
     Some(match letter {
         'ß' => "ss",
@@ -31,7 +31,7 @@ fn plain(letter: char) -> Option<&'static str> {
     })
 }
 
-/// Without case and accents.
+/// Removes case and accents.
 pub fn fold(text: &str) -> String {
     let mut folded = String::with_capacity(text.len());
     if text.is_ascii() {
@@ -40,7 +40,7 @@ pub fn fold(text: &str) -> String {
         return folded;
     }
     for letter in text.nfkd().filter(|letter| !is_combining_mark(*letter)).flat_map(char::to_lowercase) {
-        // The lower case of a letter can bring a mark of its own.
+        // Lowercasing can add a combining mark.
         match plain(letter) {
             Some(plain) => folded.push_str(plain),
             None if is_combining_mark(letter) => {}
@@ -50,14 +50,14 @@ pub fn fold(text: &str) -> String {
     folded
 }
 
-/// Scripts without spaces between words, and pictures: each sign is a word of its own.
+/// Scripts without spaces between words, and pictographs: each character is a word.
 fn stands_alone(letter: char) -> bool {
     matches!(letter,
         '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}'
         | '\u{20000}'..='\u{2ffff}' | '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// The words of a text, in order.
+/// Splits a text into words, in order.
 pub fn words(text: &str) -> Vec<Word> {
     let mut found = Vec::new();
     let mut start = None;
@@ -68,7 +68,7 @@ pub fn words(text: &str) -> Vec<Word> {
         if raw.is_ascii() {
             word.truncate(LONGEST_WORD);
         } else {
-            // What a letter is made of need not be letters.
+            // The decomposition of a letter can contain characters that are not letters.
             word = word.chars().filter(|letter| letter.is_alphanumeric()).take(LONGEST_WORD).collect();
         }
         if !word.is_empty() {
@@ -94,29 +94,30 @@ pub fn words(text: &str) -> Vec<Word> {
     found
 }
 
-/// The texts of the words alone.
+/// The words of a text, without their positions.
 pub fn tokens(text: &str) -> Vec<String> {
     words(text).into_iter().map(|word| word.text).collect()
 }
 
-/// A name as whole names are compared: its words with one space between them.
+/// A normalized name for whole-name comparison: its words, separated by single spaces.
 pub fn whole(text: &str) -> String {
     tokens(text).join(" ")
 }
 
-/// A hardware address in any spelling as twelve digits: `00:1A:2B:3C:4D:5E`, `00-1a-…`, `001a.2b3c.4d5e`, `001a2b-3c4d5e`, `001A2B3C4D5E`.
+/// Parses a hardware address in any spelling into twelve digits: `00:1A:2B:3C:4D:5E`, `00-1a-…`, `001a.2b3c.4d5e`,
+/// `001a2b-3c4d5e`, `001A2B3C4D5E`.
 pub fn mac(text: &str) -> Option<String> {
     mac_digits(text).filter(|digits| digits.len() == MAC_DIGITS)
 }
 
-/// How a hardware address begins, with at least two groups: `ac:cc:8e` as `accc8e`.
+/// Parses the beginning of a hardware address with at least two groups: `ac:cc:8e` becomes `accc8e`.
 pub fn mac_beginning(text: &str) -> Option<String> {
     mac_digits(text).filter(|digits| digits.len() < MAC_DIGITS && text.len() > digits.len())
 }
 
 const MAC_DIGITS: usize = 12;
 
-/// The digits of a hardware address, or of its beginning: groups of the same length with the same sign between them.
+/// The digits of a hardware address or of its beginning. All groups have the same length and the same separator.
 fn mac_digits(text: &str) -> Option<String> {
     const SIGNS: [char; 3] = [':', '-', '.'];
     let groups: Vec<&str> = text.split(SIGNS).collect();
@@ -130,7 +131,7 @@ fn mac_digits(text: &str) -> Option<String> {
     (is_uniform && is_shaped && is_hex).then_some(digits)
 }
 
-/// An address in a form whose order is that of the addresses.
+/// An address in a form that sorts like the address itself.
 pub fn sortable(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => format!("4{:08x}", u32::from(address)),
@@ -138,8 +139,8 @@ pub fn sortable(address: IpAddr) -> String {
     }
 }
 
-/// The first and the last address of a network, [sortable]: `10.3.0.0/16`, `2001:db8::/32`, or the beginning of an IPv4 address such as
-/// `10.3` or `10.3.`.
+/// The first and the last address of a network in [sortable] form. Accepts `10.3.0.0/16`, `2001:db8::/32`, or the beginning
+/// of an IPv4 address such as `10.3` or `10.3.`.
 pub fn network(text: &str) -> Option<(String, String)> {
     let Some((address, length)) = text.split_once('/') else { return address_beginning(text) };
     let address: IpAddr = address.parse().ok()?;
@@ -161,7 +162,7 @@ pub fn network(text: &str) -> Option<(String, String)> {
 fn address_beginning(text: &str) -> Option<(String, String)> {
     let bare = text.strip_suffix('.').unwrap_or(text);
     let octets: Vec<u8> = bare.split('.').map(|octet| octet.parse().ok()).collect::<Option<_>>()?;
-    // A number alone is an address only with its dot.
+    // A single number counts as an address only if a dot follows it.
     let fewest = if text.ends_with('.') { 1 } else { 2 };
     if !(fewest..=3).contains(&octets.len()) {
         return None;
@@ -174,23 +175,23 @@ fn address_beginning(text: &str) -> Option<(String, String)> {
     Some((fill(0), fill(255)))
 }
 
-/// An identifier without the signs between its parts, if it has enough letters and digits to be one.
+/// An identifier without its separators, if it has enough letters and digits.
 pub fn compact(text: &str) -> Option<String> {
     let compact: String = fold(text).chars().filter(|letter| letter.is_alphanumeric()).collect();
     (compact.chars().count() >= SHORTEST_COMPACT).then_some(compact)
 }
 
-/// A serial number without the signs between its parts. A `*` at its end stays.
+/// A serial number without its separators. Keeps a `*` at the end.
 pub fn serial(text: &str) -> String {
     fold(text).chars().filter(|letter| letter.is_alphanumeric() || *letter == '*').collect()
 }
 
 const SHORTEST_COMPACT: usize = 5;
 
-/// The fewest digits of a phone number.
+/// The minimum number of digits in a phone number.
 const SHORTEST_PHONE: usize = 7;
 
-/// Whether a piece of text can be a part of a phone number.
+/// Whether a piece of text can be part of a phone number.
 pub fn is_phone_part(text: &str) -> bool {
     text.chars().any(|letter| letter.is_ascii_digit()) && text.chars().all(is_phone_sign)
 }
@@ -199,14 +200,14 @@ fn is_phone_sign(letter: char) -> bool {
     letter.is_ascii_digit() || matches!(letter, '+' | '-' | '/' | '(' | ')' | '.')
 }
 
-/// The digits of what may be a phone number.
+/// The digits of a text that may be a phone number.
 pub fn phone(text: &str) -> Option<String> {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     let is_phone = text.chars().all(|letter| is_phone_sign(letter) || letter == ' ');
     (is_phone && (SHORTEST_PHONE..=15).contains(&digits.len())).then_some(digits)
 }
 
-/// What may be phone numbers in a text: runs of digits and the signs between their groups.
+/// Possible phone numbers in a text: runs of digits and separators.
 pub fn phones(text: &str) -> Vec<String> {
     text.split(|letter: char| !(is_phone_sign(letter) || letter == ' ')).filter_map(|run| phone(run.trim())).collect()
 }
@@ -216,13 +217,13 @@ pub fn ip(text: &str) -> Option<String> {
     bare.parse::<IpAddr>().ok().map(|address| address.to_canonical().to_string())
 }
 
-/// The one spelling under which an identifier is kept and looked up.
+/// The canonical spelling under which an identifier is stored and looked up.
 pub fn identifier(text: &str) -> String {
     let text = text.trim();
     ip(text).or_else(|| mac(text)).unwrap_or_else(|| fold(text).split_whitespace().collect())
 }
 
-/// How many typos a word may have: none in short ones, and none where there are digits, for those are numbers and names of things.
+/// How many typos a word may have: none in short words, and none in words with digits, because those are numbers or product names.
 pub fn typos_allowed(word: &str) -> u8 {
     if word.chars().any(|letter| letter.is_numeric() || stands_alone(letter)) {
         return 0;
@@ -239,27 +240,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_have_neither_case_nor_accents() {
+    fn words_lose_case_and_accents() {
         assert_eq!(tokens("Drücker: ÉCOLE défaut, e\u{301}t\u{e9} #42"), ["drucker", "ecole", "defaut", "ete", "42"]);
         assert_eq!(tokens("Straße Łódź Ærø"), ["strasse", "lodz", "aero"]);
         assert_eq!(tokens("  ,;  "), Vec::<String>::new());
     }
 
     #[test]
-    fn words_know_where_they_stand() {
+    fn words_have_their_position() {
         let text = "Ä b🔥c";
         let spans: Vec<&str> = words(text).iter().map(|word| &text[word.start..word.end]).collect();
         assert_eq!(spans, ["Ä", "b", "🔥", "c"]);
     }
 
     #[test]
-    fn signs_of_scripts_without_spaces_are_words() {
+    fn characters_of_scripts_without_spaces_are_words() {
         assert_eq!(tokens("東京 Büro"), ["東", "京", "buro"]);
         assert_eq!(tokens("שלום עולם"), ["שלום", "עולם"]);
     }
 
     #[test]
-    fn hardware_addresses_have_one_form() {
+    fn hardware_addresses_are_normalized() {
         for spelling in ["00:1A:2B:3C:4D:5E", "00-1a-2b-3c-4d-5e", "001a.2b3c.4d5e", "001A2B3C4D5E"] {
             assert_eq!(identifier(spelling), "001a2b3c4d5e", "{spelling}");
         }
@@ -274,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_is_its_first_and_last_address() {
+    fn a_network_has_a_first_and_a_last_address() {
         let between = |network: &str, address: &str| {
             let (first, last) = super::network(network).unwrap_or_else(|| panic!("{network}"));
             (first..=last).contains(&sortable(address.parse().unwrap()))
@@ -290,8 +291,8 @@ mod tests {
             ("2001:db8::/32", "2001:db8:ffff::1", "2001:db9::"),
             ("::/0", "ffff::1", "10.0.0.1"),
         ] {
-            assert!(between(network, inside), "{network} has {inside}");
-            assert!(!between(network, outside), "{network} has not {outside}");
+            assert!(between(network, inside), "{network} contains {inside}");
+            assert!(!between(network, outside), "{network} does not contain {outside}");
         }
         for other in ["10", "10.3.1.1", "10.300", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "::/129", "a.b", ""] {
             assert_eq!(super::network(other), None, "{other}");
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn phone_numbers_have_one_form() {
+    fn phone_numbers_are_normalized() {
         for spelling in ["+49 30 123-4567", "+49 (30) 1234567", "+49.30.123.4567", "49301234567"] {
             assert_eq!(phones(&format!("Call {spelling}, please")), ["49301234567"], "{spelling}");
         }
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_have_one_form() {
+    fn addresses_are_normalized() {
         assert_eq!(identifier("2001:DB8:0:0::1"), "2001:db8::1");
         assert_eq!(identifier("[2001:db8::1]"), "2001:db8::1");
         assert_eq!(identifier("::ffff:192.0.2.1"), "192.0.2.1");
@@ -315,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn short_words_and_numbers_have_no_typos() {
+    fn short_words_and_numbers_allow_no_typos() {
         let allowed = |word| typos_allowed(word);
         assert_eq!(
             [allowed("disk"), allowed("mouse"), allowed("keyboard"), allowed("workstation"), allowed("srv00123")],

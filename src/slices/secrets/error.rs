@@ -1,4 +1,4 @@
-//! What can go wrong with named secrets.
+//! The errors of named secrets.
 
 use tenantd_base::{
     fault::{Fault, listed},
@@ -12,17 +12,17 @@ use super::model::HostProblem;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    #[error("there is no such secret")]
+    #[error("secret not found")]
     NotFound,
-    #[error("another secret has this name already")]
+    #[error("a secret with this name already exists")]
     NameTaken,
-    #[error("the tenant has {most} secrets already")]
+    #[error("the tenant already has {most} secrets")]
     LimitReached { most: usize },
     #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
     #[error(transparent)]
     Stale(#[from] Stale),
-    #[error("an event could not be written: {0}")]
+    #[error("cannot write an event: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Sealing(#[from] SealError),
@@ -31,20 +31,20 @@ pub enum SecretError {
 }
 
 pub(super) fn bad_name() -> Fault {
-    Fault::new("/name", "wrong_form", "a name has letters, digits and underscores, at most 64, and does not begin with a digit")
+    Fault::new("/name", "wrong_form", "use 1 to 64 letters, digits and underscores, and do not start with a digit")
 }
 
-/// `place` is that of the host in the list.
+/// `place` is the position of the host in the list.
 pub(super) fn bad_host(place: usize, problem: HostProblem) -> Fault {
     Fault::new(format!("/hosts/{place}"), "wrong_form", problem.to_string())
 }
 
-/// `place` is that of the workflow in the list.
+/// `place` is the position of the workflow in the list.
 pub(super) fn unknown_workflow(place: usize, id: WorkflowId) -> Fault {
-    Fault::new(format!("/workflow_ids/{place}"), "not_found", format!("there is no workflow {id}"))
+    Fault::new(format!("/workflow_ids/{place}"), "not_found", format!("workflow {id} does not exist"))
 }
 
-/// A host is added without the value.
+/// The request adds a host without sending the value.
 pub(super) fn value_needed() -> Fault {
-    Fault::new("/value", "required", "the stored value is bound to its hosts: send it again to add a host")
+    Fault::new("/value", "required", "the stored value is bound to its hosts: to add a host, send the value again")
 }

@@ -1,9 +1,9 @@
-//! Named secrets of a tenant: written and never read again, each bound to the servers that it may be sent to. Workflow steps name them as
-//! `{{ secrets.NAME }}`.
+//! The named secrets of a tenant. Clients write them and never read them back. Each secret lists the servers to which it may be
+//! sent. Workflow steps use a secret as `{{ secrets.NAME }}`.
 //!
-//! **Invariant:** a value leaves the store by [`Vault::reveal`] alone: for a server that the secret names, and for a workflow that it
-//! permits. A server is added only together with the value. **Boundary:** this slice knows nothing of steps; whoever sends a secret asks
-//! the vault at the moment of sending.
+//! **Invariant:** a value leaves the store only through [`Vault::reveal`], for a server that the secret lists and a workflow that
+//! it permits. Adding a server requires sending the value again. **Boundary:** this slice knows nothing about steps. A caller that
+//! sends a secret asks the vault when it sends.
 
 mod api;
 mod error;
@@ -22,13 +22,13 @@ use tenantd_store::{Checked, Read, SealedTable, Store, StoreError, events::Event
 pub use error::SecretError;
 pub use model::is_name;
 pub use service::KnowsWorkflow;
-pub use vault::{Asked, Refusal, Vault};
+pub use vault::{Refusal, RevealRequest, Vault};
 
 use service::Service;
 
 pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::UPDATED, &service::ROTATED, &service::DELETED];
 
-/// What the handlers share.
+/// The state that all handlers share.
 #[derive(Debug)]
 struct Core {
     store: Store,
@@ -48,7 +48,7 @@ impl NamedSecrets {
         Self { core: Arc::new(Core { store, service }), vault }
     }
 
-    /// The way to values, for those who send them.
+    /// Gives access to the values, for callers that send them.
     pub fn vault(&self) -> Vault {
         self.vault.clone()
     }
@@ -57,7 +57,7 @@ impl NamedSecrets {
         (api::SecretsApi { core: self.core.clone() }, api::SecretApi { core: self.core.clone() })
     }
 
-    /// What of a tenant's secrets goes along to another installation. Without its value, a secret waits for a new one there.
+    /// The tables that a tenant export contains. A secret that arrives without its value needs a new one at the destination.
     pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
         let fields = api::secret_fields()?;
         Ok(repo::portable::portable(move |record| fields.check(record)))
@@ -67,13 +67,13 @@ impl NamedSecrets {
         vec![&repo::SECRETS, &repo::USES]
     }
 
-    /// Those with secrets under the installation key.
+    /// The tables whose values are sealed with the installation key.
     pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
         vec![&repo::SECRETS]
     }
 }
 
-/// The names of a tenant's secrets, in no order.
+/// The names of a tenant's secrets, in no particular order.
 pub fn names(tx: &impl Read, tenant: TenantId) -> Result<Vec<String>, StoreError> {
     Ok(repo::list(tx, tenant)?.into_iter().map(|secret| secret.name).collect())
 }

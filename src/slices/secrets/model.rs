@@ -1,4 +1,4 @@
-//! A named secret: what it is called, where it may be sent, and who may send it.
+//! A named secret: its name, its permitted servers and its permitted workflows.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,32 +12,32 @@ use tenantd_store::events::Actor;
 
 pub(super) const MAX_SECRETS: usize = 100;
 const MAX_NAME: usize = 64;
-/// The longest value: more than the API takes, which counts characters.
+/// The maximum length of a value in bytes. The API limit counts characters, and a character takes up to four bytes.
 pub(super) const MAX_VALUE: usize = 4 * 8192;
 
-/// Whether a text can be the name of a secret: what an expression reads as one word.
+/// Whether a text is a valid secret name: one identifier of the expression language.
 pub fn is_name(text: &str) -> bool {
     let is_first = |letter: char| letter.is_ascii_alphabetic() || letter == '_';
     let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
     text.len() <= MAX_NAME && text.chars().next().is_some_and(is_first) && text.chars().all(is_part)
 }
 
-/// A server that a secret may be sent to: scheme, host and port in one form, such as `https://api.example.com:443`.
+/// A server to which a secret may be sent: scheme, host and port in canonical form, such as `https://api.example.com:443`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Host(String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostProblem {
-    #[error("give the host alone, without a path")]
+    #[error("must be a host without a path")]
     Path,
-    #[error("a host has no wildcard: name each host by itself")]
+    #[error("must not contain a wildcard: list each host separately")]
     Wildcard,
     #[error("the host {0}")]
     Url(#[from] UrlProblem),
 }
 
 impl Host {
-    /// Reads `api.example.com`, `api.example.com:8443` or, for a server without TLS, `http://api.example.com`.
+    /// Parses `api.example.com`, `api.example.com:8443` or, for a server without TLS, `http://api.example.com`.
     pub(super) fn parse(text: &str) -> Result<Self, HostProblem> {
         if text.contains('*') {
             return Err(HostProblem::Wildcard);
@@ -57,7 +57,7 @@ impl Host {
         self.0 == url.origin()
     }
 
-    /// As people write it: without what goes without saying.
+    /// The short form for people: without the `https` scheme and the default port.
     pub(super) fn shown(&self) -> &str {
         match self.0.strip_prefix("https://") {
             Some(rest) => rest.strip_suffix(":443").unwrap_or(rest),
@@ -74,9 +74,9 @@ pub(super) struct NamedSecret {
     pub(super) tenant_id: TenantId,
     pub(super) name: String,
     pub(super) description: Option<String>,
-    /// In order, each once.
+    /// Sorted, without duplicates.
     pub(super) hosts: Vec<Host>,
-    /// The workflows that may send it; `None` for all of the tenant.
+    /// The workflows that may use the secret; `None` means all workflows of the tenant.
     pub(super) workflow_ids: Option<Vec<WorkflowId>>,
     pub(super) value: Sealed,
     pub(super) created_at: Timestamp,
@@ -92,12 +92,12 @@ impl NamedSecret {
     }
 }
 
-/// The target that a value belongs to.
+/// The target to which a value is bound.
 pub(super) fn target(hosts: &[Host]) -> SecretTarget {
     hosts.iter().fold(SecretTarget::default(), |target, host| target.url("hosts", Some(&host.0)))
 }
 
-/// In order, each once.
+/// Sorts the list and removes duplicates.
 pub(super) fn sorted<T: Ord>(mut list: Vec<T>) -> Vec<T> {
     list.sort_unstable();
     list.dedup();
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_words_of_an_expression() {
+    fn names_are_expression_identifiers() {
         for good in ["github", "_x", "API_KEY_2", "a"] {
             assert!(is_name(good), "{good}");
         }
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_has_one_form_and_is_https_unless_it_says_otherwise() {
+    fn hosts_are_canonical_and_default_to_https() {
         for (given, shown) in [
             ("api.example.com", "api.example.com"),
             ("API.Example.com.:443", "api.example.com"),

@@ -1,4 +1,4 @@
-//! Named secrets as they are stored, found by id and by name; and when each was last sent, in a small row of its own.
+//! The tables of named secrets, indexed by ID and by name. The time of the last use has its own small row.
 
 pub(super) mod portable;
 
@@ -16,7 +16,7 @@ use tenantd_store::{
 
 use super::model::{Host, NamedSecret, target};
 
-/// Names a secret over all tenants.
+/// Identifies a secret across all tenants.
 pub(super) type SecretKey = (TenantId, SecretId);
 
 impl Record for NamedSecret {
@@ -28,7 +28,7 @@ impl Record for NamedSecret {
     }
 }
 
-/// Names are compared without case, so that nobody takes one for another.
+/// Names are not case-sensitive, so two secrets cannot differ in case only.
 static BY_NAME: Index<SecretKey, NamedSecret> = Index {
     table: catalog::SECRETS_BY_NAME,
     unique: true,
@@ -48,7 +48,7 @@ impl Record for UseRecord {
 
 pub(super) static USES: Table<SecretKey, UseRecord> = Table::new(catalog::SECRET_USES, &[]);
 
-/// Where a value is sealed, and the servers that it may be sent to.
+/// The place of a sealed value, which includes the servers to which it may be sent.
 pub(super) fn sealed_place<'a>((tenant, id): &'a SecretKey, hosts: &[Host]) -> SealedPlace<'a> {
     let target = Some(target(hosts).digest());
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::SECRETS.name(), key: id.as_bytes(), target }
@@ -64,7 +64,7 @@ pub(super) fn get(tx: &impl Read, key: SecretKey) -> Result<Option<NamedSecret>,
     SECRETS.get(tx, &key)
 }
 
-/// The secret of this name, in any case of its letters.
+/// Finds a secret by name, ignoring case.
 pub(super) fn by_name(tx: &impl Read, tenant: TenantId, name: &str) -> Result<Option<NamedSecret>, StoreError> {
     match BY_NAME.find(tx, &(tenant, name.to_ascii_lowercase()).to_bytes())? {
         Some(key) => get(tx, key),
@@ -72,7 +72,7 @@ pub(super) fn by_name(tx: &impl Read, tenant: TenantId, name: &str) -> Result<Op
     }
 }
 
-/// The tenant's secrets, the oldest first. They are few.
+/// The tenant's secrets, oldest first. Their number is limited to `MAX_SECRETS`.
 pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<NamedSecret>, StoreError> {
     let mut found = Vec::new();
     SECRETS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, secret| {
@@ -95,8 +95,8 @@ pub(super) fn last_use(tx: &impl Read, key: SecretKey) -> Result<Option<Timestam
     Ok(USES.get(tx, &key)?.map(|record| record.last_at))
 }
 
-/// Notes a use. A secret that is gone has none.
-pub(super) fn note_use(tx: &mut WriteTx, key: SecretKey, at: Timestamp) -> Result<(), StoreError> {
+/// Records a use. Does nothing if the secret no longer exists.
+pub(super) fn record_use(tx: &mut WriteTx, key: SecretKey, at: Timestamp) -> Result<(), StoreError> {
     if SECRETS.get(tx, &key)?.is_none() {
         return Ok(());
     }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn stored_records_match_the_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let key = (TenantId::from_bytes([2; 16]), SecretId::from_bytes([1; 16]));
         let mut entropy = Entropy::from_seed(1);

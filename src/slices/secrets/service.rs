@@ -1,5 +1,5 @@
-//! What is done with named secrets. Every method is one use case in the caller's transaction: check, write, append the event. No event has
-//! a value in it.
+//! The use cases of named secrets. Each method runs in the caller's transaction: it checks, writes and appends the event. Events
+//! never contain a value.
 
 use serde_json::json;
 
@@ -31,10 +31,11 @@ pub(super) static CREATED: EventKind = EventKind {
 };
 pub(super) static UPDATED: EventKind =
     EventKind { name: "secret.updated", summary: "A named secret was changed.", has_changes: true, ..CREATED };
-pub(super) static ROTATED: EventKind = EventKind { name: "secret.rotated", summary: "A named secret got a new value.", ..CREATED };
+pub(super) static ROTATED: EventKind =
+    EventKind { name: "secret.rotated", summary: "The value of a named secret was replaced.", ..CREATED };
 pub(super) static DELETED: EventKind = EventKind { name: "secret.deleted", summary: "A named secret was deleted.", ..CREATED };
 
-/// Whether a tenant has a workflow. The composition root hands it in.
+/// Checks whether a tenant has a workflow. The composition root provides it.
 pub type KnowsWorkflow = fn(&WriteTx, TenantId, WorkflowId) -> Result<bool, StoreError>;
 
 #[derive(Clone, Debug)]
@@ -43,7 +44,7 @@ pub(super) struct Service {
     pub(super) knows_workflow: KnowsWorkflow,
 }
 
-/// A secret that is to be created.
+/// A secret to create.
 #[derive(Clone, Debug)]
 pub(super) struct NewSecret {
     pub(super) name: String,
@@ -53,7 +54,7 @@ pub(super) struct NewSecret {
     pub(super) value: Secret,
 }
 
-/// What changes in a secret. Its name stays: definitions refer to it.
+/// A change to a secret. The name cannot change because workflow definitions refer to it.
 #[derive(Clone, Debug)]
 pub(super) struct SecretChange {
     pub(super) description: Change<String>,
@@ -135,7 +136,7 @@ impl Service {
                 after.rotated_at = Some(act.now);
             }
             None if after.hosts == before.hosts => {}
-            // Fewer servers get it: what was given for all of them was given for these.
+            // The new hosts are a subset of the old ones, so the value is already approved for them.
             None if after.hosts.iter().all(|host| before.hosts.contains(host)) => {
                 let key = (act.tenant_id, id);
                 let value = self.sealer.open(sealed_place(&key, &before.hosts), &before.value)?;
@@ -153,7 +154,7 @@ impl Service {
         Ok(after)
     }
 
-    /// Gives the secret a new value, for the servers and workflows that it has.
+    /// Replaces the value. The servers and workflows stay the same.
     pub(super) fn rotate(
         &self,
         tx: &mut WriteTx,
@@ -199,7 +200,7 @@ fn find(tx: &WriteTx, act: &Act, id: SecretId) -> Result<NamedSecret, SecretErro
     repo::get(tx, (act.tenant_id, id))?.ok_or(SecretError::NotFound)
 }
 
-/// What a change changed, field by field. Of the value only that it is another one.
+/// The changed fields. For the value, it records only that it changed.
 fn changes(before: &NamedSecret, after: &NamedSecret, replaced: bool) -> Changes {
     let fields = |secret: &NamedSecret| {
         json!({

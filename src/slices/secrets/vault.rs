@@ -1,4 +1,4 @@
-//! The one way to the value of a secret: for a request that is about to be sent.
+//! The only access to the values of secrets, for a request that is about to be sent.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use tenantd_store::{Store, StoreError};
 
 use super::repo::{self, SecretKey, sealed_place};
 
-/// How exact the time of the last use is: it is not written more often than this.
+/// The accuracy of the last-use time: tenantd writes it at most once in this interval.
 const BETWEEN_USES: Duration = Duration::from_mins(1);
 
-/// Who asks, and where the value would go.
+/// The workflow that requests a value, and the URL to which it will send it.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct RevealRequest<'a> {
     pub tenant_id: TenantId,
     pub workflow_id: WorkflowId,
     pub url: &'a TargetUrl,
 }
 
-/// Why a value is not given. Nothing here tells more of a secret than its name.
+/// Why the vault refuses a value. Reveals nothing about a secret except its name.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    #[error("there is no secret {0}")]
+    #[error("the secret {0} does not exist")]
     NotFound(String),
     #[error("the secret {0} does not permit this workflow")]
     Workflow(String),
@@ -41,7 +41,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// What the record of a step has as its code.
+    /// The error code in the step's record.
     pub const fn code(&self) -> &'static str {
         match self {
             Self::NotFound(_) => "secret_not_found",
@@ -52,13 +52,13 @@ impl Refusal {
         }
     }
 
-    /// Whether the same could go well at another time, with nobody doing anything about it.
-    pub const fn is_passing(&self) -> bool {
+    /// Whether a retry can succeed without anyone changing anything.
+    pub const fn is_transient(&self) -> bool {
         matches!(self, Self::Store(_))
     }
 }
 
-/// Opens the values of secrets for those who send them.
+/// Opens the values of secrets for callers that send them.
 #[derive(Clone, Debug)]
 pub struct Vault {
     pub(super) store: Store,
@@ -67,18 +67,18 @@ pub struct Vault {
 }
 
 impl Vault {
-    /// The value of a secret, if this workflow may send it to this server.
-    pub async fn reveal(&self, asked: Asked<'_>, name: &str) -> Result<Secret, Refusal> {
-        let now = self.clocks.now(asked.tenant_id);
+    /// Returns the value of a secret if this workflow may send it to this server.
+    pub async fn reveal(&self, request: RevealRequest<'_>, name: &str) -> Result<Secret, Refusal> {
+        let now = self.clocks.now(request.tenant_id);
         let (key, value, last_use) = self.store.read(|tx| {
-            // Definitions name secrets as they are spelled.
-            let found = repo::by_name(tx, asked.tenant_id, name)?.filter(|secret| secret.name == name);
+            // Workflow definitions must match the case of the name.
+            let found = repo::by_name(tx, request.tenant_id, name)?.filter(|secret| secret.name == name);
             let secret = found.ok_or_else(|| Refusal::NotFound(name.to_owned()))?;
-            if !secret.permits(asked.workflow_id) {
+            if !secret.permits(request.workflow_id) {
                 return Err(Refusal::Workflow(name.to_owned()));
             }
-            if !secret.hosts.iter().any(|host| host.is(asked.url)) {
-                return Err(Refusal::Host { name: name.to_owned(), origin: asked.url.origin() });
+            if !secret.hosts.iter().any(|host| host.is(request.url)) {
+                return Err(Refusal::Host { name: name.to_owned(), origin: request.url.origin() });
             }
             let key: SecretKey = (secret.tenant_id, secret.id);
             let value = self.sealer.open(sealed_place(&key, &secret.hosts), &secret.value)?;
@@ -88,7 +88,7 @@ impl Vault {
             return Err(Refusal::NoValue(name.to_owned()));
         }
         if last_use.is_none_or(|last| now >= last + BETWEEN_USES) {
-            self.store.write_derived(move |tx| repo::note_use(tx, key, now)).await?;
+            self.store.write_derived(move |tx| repo::record_use(tx, key, now)).await?;
         }
         Ok(value)
     }

@@ -1,7 +1,7 @@
-//! What providers say of themselves, and their keys: read once an hour, and the keys also when a token names one that is not among them. Many
-//! sign-ons at once cause one look.
+//! The discovery documents and keys of providers, cached for an hour. The keys are also read again when a token names an unknown
+//! key. Concurrent sign-ons share one request.
 //!
-//! **Invariant:** tokens that somebody makes up cannot make us ask a provider more often than every half minute.
+//! **Invariant:** forged tokens cannot make tenantd request the keys of a provider more often than every 30 seconds.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,11 +20,11 @@ use super::{
     transport::{Transport, TransportError},
 };
 
-const FRESH: Duration = Duration::from_hours(1);
-const BETWEEN_KEYS: Duration = Duration::from_secs(30);
-const MAX_KNOWN: u64 = 1000;
+const CACHE_TTL: Duration = Duration::from_hours(1);
+const MIN_KEY_INTERVAL: Duration = Duration::from_secs(30);
+const CACHE_CAPACITY: u64 = 1000;
 
-/// What a provider says of itself, as far as it matters here.
+/// The fields of a discovery document that are used.
 #[derive(Deserialize)]
 struct Document {
     issuer: String,
@@ -37,16 +37,16 @@ struct Document {
     authorization_response_iss_parameter_supported: bool,
 }
 
-/// What is kept of it.
+/// The cached part of a discovery document.
 #[derive(Clone, Debug)]
 pub(super) struct Metadata {
     pub(super) authorization_endpoint: String,
     pub(super) token_endpoint: String,
-    /// Whether a client can prove who it is in the form only, and not in the header.
+    /// Whether the provider accepts the client secret only in the form and not in the header.
     pub(super) secret_in_form: bool,
     pub(super) userinfo_endpoint: Option<String>,
-    /// Whether its answers always name it (RFC 9207).
-    pub(super) names_itself: bool,
+    /// Whether the provider always sends `iss` with the browser (RFC 9207).
+    pub(super) sends_issuer: bool,
     pub(super) jwks_uri: String,
 }
 
@@ -54,9 +54,9 @@ impl Metadata {
     fn read(document: &[u8], issuer: &str) -> Result<Self, SsoError> {
         let found: Document = serde_json::from_slice(document).map_err(|error| unreadable("discovery", &error))?;
         if found.issuer != issuer {
-            return Err(SsoError::ProviderError("the provider's discovery is that of another issuer".to_owned()));
+            return Err(SsoError::ProviderError("the discovery document names a different issuer".to_owned()));
         }
-        // Where the browser is sent is not vetted by the way out, so it is here. The others are bounded by it.
+        // Egress vets the other URLs, but not the one that the browser is sent to. So all of them are checked here.
         let named = [
             ("authorization_endpoint", Some(&found.authorization_endpoint)),
             ("token_endpoint", Some(&found.token_endpoint)),
@@ -67,7 +67,7 @@ impl Metadata {
             let checked = url.map_or(Ok(()), |url| provider_url(url).map(drop));
             checked.map_err(|error| SsoError::ProviderError(format!("the provider's {name} {error}")))?;
         }
-        // Without a word on it, a provider takes the header.
+        // By default, providers accept the header.
         let methods = found.token_endpoint_auth_methods_supported.unwrap_or_default();
         let offers = |method: &str| methods.iter().any(|offered| offered == method);
         Ok(Self {
@@ -75,70 +75,71 @@ impl Metadata {
             authorization_endpoint: found.authorization_endpoint,
             token_endpoint: found.token_endpoint,
             userinfo_endpoint: found.userinfo_endpoint,
-            names_itself: found.authorization_response_iss_parameter_supported,
+            sends_issuer: found.authorization_response_iss_parameter_supported,
             jwks_uri: found.jwks_uri,
         })
     }
 }
 
-/// What is known of a provider.
+/// The cached metadata and keys of a provider.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct ProviderInfo {
     pub(super) metadata: Metadata,
     pub(super) keys: Keys,
     read_at: Timestamp,
     keys_read_at: Timestamp,
 }
 
-type Slot = Arc<Mutex<Option<Arc<Known>>>>;
+type Slot = Arc<Mutex<Option<Arc<ProviderInfo>>>>;
 
-/// By issuer, and by whether the tenant may have it on this machine: one tenant's look is not another's.
+/// The issuer, and whether the tenant may use loopback addresses. The two cases do not share an entry.
 type SlotKey = (String, bool);
 
 #[derive(Clone, Debug)]
 pub(super) struct Discovery {
-    known: Cache<SlotKey, Slot>,
+    entries: Cache<SlotKey, Slot>,
 }
 
 impl Discovery {
     pub(super) fn new() -> Self {
-        Self { known: Cache::expiring(MAX_KNOWN, FRESH) }
+        Self { entries: Cache::expiring(CACHE_CAPACITY, CACHE_TTL) }
     }
 
     fn slot(&self, transport: &Transport, issuer: &str) -> Slot {
-        self.known.get_or_insert((issuer.to_owned(), transport.audience.allow_loopback), Slot::default())
+        self.entries.get_or_insert((issuer.to_owned(), transport.audience.allow_loopback), Slot::default())
     }
 
-    pub(super) async fn known(&self, transport: &Transport, issuer: &str, now: Timestamp) -> Result<Arc<Known>, SsoError> {
+    pub(super) async fn get(&self, transport: &Transport, issuer: &str, now: Timestamp) -> Result<Arc<ProviderInfo>, SsoError> {
         let slot = self.slot(transport, issuer);
         let mut known = slot.lock().await;
-        if let Some(known) = known.as_ref().filter(|known| now < known.read_at + FRESH) {
+        if let Some(known) = known.as_ref().filter(|known| now < known.read_at + CACHE_TTL) {
             return Ok(known.clone());
         }
         let metadata = read_metadata(transport, issuer).await?;
         let keys = read_keys(transport, &metadata).await?;
-        let fresh = Arc::new(Known { metadata, keys, read_at: now, keys_read_at: now });
+        let fresh = Arc::new(ProviderInfo { metadata, keys, read_at: now, keys_read_at: now });
         *known = Some(fresh.clone());
         Ok(fresh)
     }
 
-    /// What is known, with other keys than those of `tried`: the ones that somebody has read since, or those that the provider has now.
-    /// `None` when its keys were read a moment ago.
+    /// The provider with different keys than `tried`: keys that were read since, or the current ones. `None` if the keys were read
+    /// a moment ago.
     pub(super) async fn with_new_keys(
         &self,
         transport: &Transport,
         issuer: &str,
-        tried: &Arc<Known>,
+        tried: &Arc<ProviderInfo>,
         now: Timestamp,
-    ) -> Result<Option<Arc<Known>>, SsoError> {
+    ) -> Result<Option<Arc<ProviderInfo>>, SsoError> {
         let slot = self.slot(transport, issuer);
         let mut slot = slot.lock().await;
         if let Some(newer) = slot.as_ref().filter(|known| !Arc::ptr_eq(known, tried)) {
             return Ok(Some(newer.clone()));
         }
-        let Some(before) = slot.as_ref().filter(|known| now >= known.keys_read_at + BETWEEN_KEYS) else { return Ok(None) };
+        let Some(before) = slot.as_ref().filter(|known| now >= known.keys_read_at + MIN_KEY_INTERVAL) else { return Ok(None) };
         let keys = read_keys(transport, &before.metadata).await?;
-        let renewed = Arc::new(Known { metadata: before.metadata.clone(), keys, read_at: before.read_at, keys_read_at: now });
+        let renewed =
+            Arc::new(ProviderInfo { metadata: before.metadata.clone(), keys, read_at: before.read_at, keys_read_at: now });
         *slot = Some(renewed.clone());
         Ok(Some(renewed))
     }
@@ -156,12 +157,12 @@ pub(super) async fn read_keys(transport: &Transport, metadata: &Metadata) -> Res
 async fn document(transport: &Transport, url: &str) -> Result<Bytes, SsoError> {
     let answer = transport.get(url, None).await.map_err(unreachable_provider)?;
     if answer.status != StatusCode::OK {
-        return Err(SsoError::ProviderError(format!("the discovery was answered with {}", answer.status)));
+        return Err(SsoError::ProviderError(format!("the discovery endpoint returned {}", answer.status)));
     }
     Ok(answer.body)
 }
 
-/// The error itself can hold a text of the document that is as long as the document.
+/// Reports only the position of an error: its message can contain a large part of the document.
 fn unreadable(what: &str, error: &serde_json::Error) -> SsoError {
     let (kind, line, column) = (error.classify(), error.line(), error.column());
     SsoError::ProviderError(format!("the provider's {what} cannot be read: {kind:?} error in line {line}, column {column}"))

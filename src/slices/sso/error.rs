@@ -1,4 +1,4 @@
-//! What can go wrong with identity providers and with signing in through them.
+//! The errors of identity providers and of signing in through them.
 
 use tenantd_auth::{AuthError, RefusalReason};
 use tenantd_base::{fault::Fault, secrets::SealError, versions::Stale};
@@ -10,42 +10,44 @@ use super::model::{DomainProblem, IssuerProblem};
 
 #[derive(Debug, thiserror::Error)]
 pub enum SsoError {
-    #[error("there is no such identity provider")]
+    #[error("the identity provider was not found")]
     NotFound,
-    /// No provider, one that has not proven the domain, a disabled one, or one of a suspended tenant. The error does not say which.
-    #[error("there is no single sign-on for this domain")]
+    /// There is no provider, it has not proven the domain, it is disabled, or its tenant is suspended. The error does not reveal
+    /// which.
+    #[error("single sign-on is not available for this domain")]
     NoProvider,
-    /// Another provider has proven it, or its people work for another tenant. The answer says neither which of the two nor whose it is.
+    /// Another provider has proven the domain, or another tenant has staff with such addresses. The error reveals neither the case
+    /// nor the owner.
     #[error("the domain {0} is not available")]
     DomainTaken(String),
-    /// The record that proves the domain is not in DNS.
-    #[error("there is no TXT record {name} with the value {value}")]
+    /// DNS does not contain the record that proves the domain.
+    #[error("DNS has no TXT record {name} with the value {value}")]
     DomainNotProven { name: String, value: String },
     #[error("no identity provider of the tenant claims this domain")]
     DomainNotClaimed,
-    #[error("the provider has {most} domains already")]
+    #[error("the provider already has {most} domains, which is the limit")]
     TooManyDomains { most: usize },
-    #[error("DNS did not answer: {0}")]
+    #[error("the DNS lookup failed: {0}")]
     Dns(String),
-    /// The tenant has a look-up under way, or too many others have.
-    #[error("too many domains are being verified")]
+    /// The tenant has a running lookup, or the installation has reached its limit.
+    #[error("too many domains are being verified at the same time")]
     LookupsBusy,
-    #[error("the tenant has {most} identity providers already")]
+    #[error("the tenant already has {most} identity providers, which is the limit")]
     LimitReached { most: usize },
     #[error("the provider's address is not allowed: {0}")]
     NotAllowed(#[from] Blocked),
-    /// Everything that is wrong with the input.
-    #[error("{} things are wrong with the input", .0.len())]
+    /// All faults of the input.
+    #[error("the input has {} faults", .0.len())]
     Invalid(Vec<Fault>),
     #[error("the sign-on is refused: {}", .0.name())]
     Refused(RefusalReason),
-    /// What the provider itself said, in a bounded form; it holds no token.
+    /// The provider refused the sign-on. `cause` is its shortened error code and contains no token.
     #[error("the sign-on is refused: {}: {cause}", .reason.name())]
     RefusedByProvider { reason: RefusalReason, cause: String },
-    /// The cause is for the log and for administrators; it holds no token.
+    /// The cause is for the log and for administrators. It contains no token.
     #[error("the identity provider cannot be used: {0}")]
     ProviderError(String),
-    #[error("the identity provider takes too long")]
+    #[error("the identity provider did not respond in time")]
     ProviderTimeout,
     #[error(transparent)]
     Auth(#[from] AuthError),
@@ -65,7 +67,7 @@ impl From<DirectoryError> for SsoError {
     }
 }
 
-/// `place` is that of the domain in the list; `None` where there is only one.
+/// `place` is the index of the domain in the list. `None` if there is no list.
 pub(super) fn bad_domain(place: Option<usize>, problem: DomainProblem) -> Fault {
     let pointer = place.map_or("/domain".to_owned(), |place| format!("/domains/{place}"));
     let fault = Fault::new(pointer, "wrong_form", problem.to_string());
@@ -79,22 +81,22 @@ pub(super) fn bad_issuer(problem: IssuerProblem) -> Fault {
     Fault::new("/issuer", "wrong_form", format!("the issuer {problem}"))
 }
 
-/// The issuer moves to another server, and the request lacks the client secret.
+/// The fault for a change of the issuer's server without the client secret in the request.
 pub(super) fn secret_needed() -> Fault {
-    let message = "the stored client secret is bound to the scheme, host and port of the issuer: send it again to change these";
+    let message = "the stored client secret is bound to the issuer's scheme, host and port: to change these, send the secret again";
     Fault::new("/client_secret", "required", message)
 }
 
 pub(super) fn bad_scope(place: usize) -> Fault {
-    Fault::new(format!("/scopes/{place}"), "wrong_form", "this is not a scope of OAuth 2.0")
+    Fault::new(format!("/scopes/{place}"), "wrong_form", "must be a valid OAuth 2.0 scope")
 }
 
 pub(super) fn no_openid_scope() -> Fault {
-    Fault::new("/scopes", "required", "the scope openid is needed")
+    Fault::new("/scopes", "required", "must contain the scope openid")
 }
 
 pub(super) fn bad_default_role() -> Fault {
-    Fault::new("/default_role", "not_allowed", "operator is a role of the platform tenant, and the only one there")
+    Fault::new("/default_role", "not_allowed", "operator is a role of the platform tenant, and the only role there")
 }
 
 pub(super) fn bad_return_to() -> Fault {

@@ -1,5 +1,5 @@
-//! From the provider's answer to who somebody is: the code is exchanged, the ID token checked, and the address taken from it or from the
-//! provider's user information.
+//! From the provider's callback to the claims of a user: exchanges the code, checks the ID token, and reads the e-mail address from
+//! the token or from the user-info endpoint.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use tenantd_base::{
 use tenantd_egress::Response;
 
 use super::{
-    discovery::{Discovery, Known, Metadata, unreachable_provider},
+    discovery::{Discovery, Metadata, ProviderInfo, unreachable_provider},
     error::SsoError,
     model::IdentityProvider,
     ticket::Ticket,
@@ -26,10 +26,10 @@ use super::{
 
 const MAX_SUBJECT: usize = 255;
 const MAX_NAME: usize = 200;
-/// How much of a provider's word for a refusal is logged.
-const MAX_REFUSAL: usize = 60;
+/// The maximum length of a provider's error code in the log.
+const MAX_ERROR_LENGTH: usize = 60;
 
-/// Who somebody is, as their provider says.
+/// The claims of a provider about a user.
 #[derive(Clone, Debug)]
 pub(super) struct Claims {
     pub(super) subject: String,
@@ -38,22 +38,22 @@ pub(super) struct Claims {
     pub(super) name: Option<String>,
 }
 
-/// What comes for a code.
+/// The token response for a valid code.
 #[derive(Deserialize)]
 struct Tokens {
     access_token: String,
     id_token: String,
 }
 
-/// What comes for a code that the provider does not take.
+/// The token response for a refused code.
 #[derive(Deserialize)]
-pub(super) struct Refusal {
+pub(super) struct ErrorResponse {
     pub(super) error: String,
 }
 
-/// A provider with what it takes to talk to it.
+/// A client for one provider.
 #[derive(Debug)]
-pub(super) struct Relation<'a> {
+pub(super) struct ProviderClient<'a> {
     pub(super) provider: &'a IdentityProvider,
     pub(super) secret: Secret,
     pub(super) transport: Transport,
@@ -61,16 +61,16 @@ pub(super) struct Relation<'a> {
     pub(super) now: Timestamp,
 }
 
-impl Relation<'_> {
-    /// Where the browser is sent.
+impl ProviderClient<'_> {
+    /// The URL that the browser is sent to.
     pub(super) async fn authorization_url(
         &self,
         state: &str,
         ticket: &Ticket,
         login_hint: Option<&str>,
     ) -> Result<String, SsoError> {
-        let known = self.known().await?;
-        let unusable = |_| SsoError::ProviderError("the provider's authorization_endpoint is no address".to_owned());
+        let known = self.provider_info().await?;
+        let unusable = |_| SsoError::ProviderError("the provider's authorization_endpoint is not a valid URL".to_owned());
         let mut url = Url::parse(&known.metadata.authorization_endpoint).map_err(unusable)?;
         let others = self.provider.scopes.iter().map(String::as_str).filter(|scope| *scope != "openid");
         let scopes = std::iter::once("openid").chain(others).collect::<Vec<_>>().join(" ");
@@ -88,18 +88,18 @@ impl Relation<'_> {
         Ok(url.into())
     }
 
-    /// Whether the provider names itself in every answer (RFC 9207), so that an answer of another provider cannot be taken for its own.
-    pub(super) async fn names_itself(&self) -> Result<bool, SsoError> {
-        Ok(self.known().await?.metadata.names_itself)
+    /// Whether the provider sends its issuer with every callback (RFC 9207). Callbacks of other providers can then be detected.
+    pub(super) async fn sends_issuer(&self) -> Result<bool, SsoError> {
+        Ok(self.provider_info().await?.metadata.sends_issuer)
     }
 
-    async fn known(&self) -> Result<Arc<Known>, SsoError> {
-        self.discovery.known(&self.transport, &self.provider.issuer, self.now).await
+    async fn provider_info(&self) -> Result<Arc<ProviderInfo>, SsoError> {
+        self.discovery.get(&self.transport, &self.provider.issuer, self.now).await
     }
 
-    /// Exchanges the code, and checks what comes for it.
+    /// Exchanges the code for tokens and checks them.
     pub(super) async fn claims(&self, code: &str, ticket: &Ticket) -> Result<Claims, SsoError> {
-        let mut known = self.known().await?;
+        let mut known = self.provider_info().await?;
         let tokens = self.exchange(&known.metadata, code, ticket).await?;
         let expected = Expected {
             issuer: &self.provider.issuer,
@@ -132,7 +132,8 @@ impl Relation<'_> {
         })
     }
 
-    /// The form for the code, and how we prove who we are: in the header, unless the provider takes it in the form only.
+    /// The form for the code, and the `Authorization` header with the client secret. If the provider accepts the secret only in the
+    /// form, there is no header.
     pub(super) fn code_form(&self, metadata: &Metadata, code: &str, ticket: &Ticket) -> (Secret, Option<Secret>) {
         let (id, secret) = (self.provider.client_id.as_str(), self.secret.expose());
         let mut form = form_urlencoded::Serializer::new(String::new());
@@ -157,21 +158,21 @@ impl Relation<'_> {
             return serde_json::from_slice(&answer.body).map_err(|_| SsoError::Refused(RefusalReason::BadToken));
         }
         if answer.body.is_empty() {
-            return Err(SsoError::ProviderError("the answer to the code is empty".to_owned()));
+            return Err(SsoError::ProviderError("the token response is empty".to_owned()));
         }
-        let Ok(Refusal { error }) = serde_json::from_slice(&answer.body) else {
+        let Ok(ErrorResponse { error }) = serde_json::from_slice(&answer.body) else {
             return Err(SsoError::Refused(RefusalReason::BadToken));
         };
-        let cause = provider_word(&error);
+        let cause = short_error(&error);
         tracing::warn!(provider = %self.provider.id, error = cause, "a provider refused a code");
         Err(SsoError::RefusedByProvider { reason: RefusalReason::CodeRefused, cause })
     }
 
-    /// Some providers keep the address out of the ID token. The answer must be about the same subject.
+    /// Some providers omit the e-mail address from the ID token. The user information must have the same subject.
     async fn user_info(&self, endpoint: &str, access_token: &str, keys: &Keys, subject: &str) -> Result<Person, SsoError> {
         let authorization = Secret::new(format!("Bearer {access_token}"));
         let answer = self.transport.get(endpoint, Some(&authorization)).await.map_err(unreachable_provider)?;
-        let unusable = || SsoError::ProviderError("the user information is not what it should be".to_owned());
+        let unusable = || SsoError::ProviderError("the user-info endpoint returned an invalid response".to_owned());
         if answer.status != StatusCode::OK {
             return Err(unusable());
         }
@@ -190,21 +191,21 @@ impl Relation<'_> {
             TokenError::UnknownKey => RefusalReason::BadSignature,
             TokenError::Refused(reason) => reason,
         };
-        tracing::warn!(provider = %self.provider.id, reason = reason.name(), "a provider's token is refused");
+        tracing::warn!(provider = %self.provider.id, reason = reason.name(), "a provider's token was refused");
         SsoError::Refused(reason)
     }
 }
 
-/// A provider's word for an error, such as `invalid_client`: on one line and short.
-pub(super) fn provider_word(error: &str) -> String {
-    error.chars().filter(char::is_ascii_graphic).take(MAX_REFUSAL).collect()
+/// A provider's error code, such as `invalid_client`, shortened and on one line.
+pub(super) fn short_error(error: &str) -> String {
+    error.chars().filter(char::is_ascii_graphic).take(MAX_ERROR_LENGTH).collect()
 }
 
 fn is_signed(answer: &Response) -> bool {
     answer.headers.get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/jwt"))
 }
 
-/// A name for people to read: on one line, and no longer than a name may be.
+/// Normalizes a display name: on one line, and limited in length.
 fn tidy_name(name: &str) -> String {
     let plain: String = name.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect();
     plain.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_NAME).collect()

@@ -1,8 +1,8 @@
-//! Signing in through a provider: the way there, the way back, and who may come in.
+//! Signing in through a provider: the redirect to the provider, the callback, and the decision who may sign in.
 //!
-//! **Invariant:** every sign-on that comes back is either a session or one event with the reason, and its state never works again. A domain
-//! without a provider and one whose provider does not count take the same steps. A test takes the same steps too, signs nobody in, and
-//! only leaves its outcome for the administrators.
+//! **Invariant:** every callback ends either in a session or in one event with the reason, and its state never works again. An
+//! unknown domain takes the same steps as a domain whose provider is disabled. A test takes the same steps too, but signs nobody
+//! in. It only stores its outcome for the administrators.
 
 use tenantd_auth::{AuthError, Login, RefusalReason, RefusedSignIn, Users};
 use tenantd_base::{
@@ -24,14 +24,14 @@ use tenantd_store::{
 use super::{
     discovery::Discovery,
     error::SsoError,
-    exchange::{Claims, Relation, provider_word},
+    exchange::{Claims, ProviderClient, short_error},
     model::{Domain, IdentityProvider, ReturnPath, SignOnFailure, TestSignIn},
     repo::{self, ProviderKey, history, sealed_place},
     ticket::{Issued, Purpose, Ticket, Tickets, state_digest},
     transport::Transport,
 };
 
-const NOBODY: ProviderKey = (TenantId::from_bytes([0; 16]), IdentityProviderId::from_bytes([0; 16]));
+const NO_PROVIDER: ProviderKey = (TenantId::from_bytes([0; 16]), IdentityProviderId::from_bytes([0; 16]));
 
 #[derive(Clone, Debug)]
 pub(super) struct SignOn {
@@ -45,18 +45,18 @@ pub(super) struct SignOn {
     pub(super) tickets: Tickets,
 }
 
-/// Somebody who wants to sign in.
+/// A request to sign in.
 #[derive(Debug)]
-pub(super) struct Wish {
+pub(super) struct SignOnRequest {
     pub(super) domain: Domain,
     pub(super) return_to: ReturnPath,
     pub(super) login_hint: Option<String>,
     pub(super) redirect_uri: String,
 }
 
-/// A sign-on that has begun.
+/// A started sign-on.
 #[derive(Debug)]
-pub(super) struct Begun {
+pub(super) struct StartedSignOn {
     pub(super) provider: IdentityProvider,
     pub(super) redirect_url: String,
     pub(super) state: String,
@@ -64,52 +64,53 @@ pub(super) struct Begun {
     pub(super) expires_at: Timestamp,
 }
 
-/// What became of a sign-on.
+/// The outcome of a sign-on.
 #[derive(Debug)]
-pub(super) enum Finished {
+pub(super) enum SignOnOutcome {
     SignedIn(Box<Login>, ReturnPath),
-    /// Nobody is signed in. `reason` says why nobody would have been.
+    /// A test, which signs nobody in. `reason` is why a real sign-on would have failed.
     Tested {
         test: TestSignIn,
         reason: Option<RefusalReason>,
     },
 }
 
-/// What the browser brings back.
+/// The parameters of the callback.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
+pub(super) struct Callback {
     pub(super) state: Option<String>,
     pub(super) code: Option<String>,
     pub(super) issuer: Option<String>,
     pub(super) error: Option<String>,
     pub(super) cookie: Option<String>,
-    /// The session that it had before.
+    /// The previous session of the browser.
     pub(super) former: Option<Secret>,
 }
 
 impl SignOn {
-    pub(super) async fn begin(&self, wish: Wish, now: Timestamp) -> Result<Begun, SsoError> {
-        let found = self.store.read(|tx| repo::by_domain(tx, &wish.domain))?;
+    pub(super) async fn begin(&self, request: SignOnRequest, now: Timestamp) -> Result<StartedSignOn, SsoError> {
+        let found = self.store.read(|tx| repo::by_domain(tx, &request.domain))?;
         let found = found.filter(|provider| provider.enabled);
-        let key = found.as_ref().map_or(NOBODY, |provider| (provider.tenant_id, provider.id));
+        let key = found.as_ref().map_or(NO_PROVIDER, |provider| (provider.tenant_id, provider.id));
         let active = self.is_active(key.0)?;
-        let Issued { state, cookie, ticket } = self.tickets.issue(key, wish.redirect_uri, Purpose::SignIn(wish.return_to), now)?;
+        let Issued { state, cookie, ticket } =
+            self.tickets.issue(key, request.redirect_uri, Purpose::SignIn(request.return_to), now)?;
         let provider = found.filter(|_| active).ok_or(SsoError::NoProvider)?;
-        let relation = self.relation(&provider, now)?;
-        let redirect_url = relation.authorization_url(&state, &ticket, wish.login_hint.as_deref()).await?;
-        Ok(Begun { redirect_url, state, cookie, expires_at: ticket.expires_at, provider })
+        let client = self.client(&provider, now)?;
+        let redirect_url = client.authorization_url(&state, &ticket, request.login_hint.as_deref()).await?;
+        Ok(StartedSignOn { redirect_url, state, cookie, expires_at: ticket.expires_at, provider })
     }
 
-    /// Begins a test of the provider that a link names. A disabled provider can be tested too.
-    pub(super) async fn begin_test(&self, link: &str, redirect_uri: String, now: Timestamp) -> Result<Begun, SsoError> {
+    /// Starts a test of the provider that a link names. A disabled provider can be tested too.
+    pub(super) async fn begin_test(&self, link: &str, redirect_uri: String, now: Timestamp) -> Result<StartedSignOn, SsoError> {
         let key = self.tickets.open_test(link, now).ok_or(SsoError::NotFound)?;
         let provider = self.store.read(|tx| repo::get(tx, key))?.ok_or(SsoError::NotFound)?;
         if !self.is_active(key.0)? {
             return Err(SsoError::NotFound);
         }
         let Issued { state, cookie, ticket } = self.tickets.issue(key, redirect_uri, Purpose::Test, now)?;
-        let redirect_url = self.relation(&provider, now)?.authorization_url(&state, &ticket, None).await?;
-        Ok(Begun { redirect_url, state, cookie, expires_at: ticket.expires_at, provider })
+        let redirect_url = self.client(&provider, now)?.authorization_url(&state, &ticket, None).await?;
+        Ok(StartedSignOn { redirect_url, state, cookie, expires_at: ticket.expires_at, provider })
     }
 
     fn is_active(&self, tenant: TenantId) -> Result<bool, SsoError> {
@@ -117,25 +118,25 @@ impl SignOn {
         Ok(tenant.as_ref().as_ref().is_some_and(|tenant| tenant.status == TenantStatus::Active))
     }
 
-    pub(super) fn relation<'a>(&'a self, provider: &'a IdentityProvider, now: Timestamp) -> Result<Relation<'a>, SsoError> {
+    pub(super) fn client<'a>(&'a self, provider: &'a IdentityProvider, now: Timestamp) -> Result<ProviderClient<'a>, SsoError> {
         let key = (provider.tenant_id, provider.id);
         let secret = self.sealer.open(sealed_place(&key, &provider.issuer), &provider.client_secret)?;
         let tenant = self.tenants.cached(provider.tenant_id)?;
         let kind = tenant.as_ref().as_ref().map_or(TenantKind::Standard, |tenant| tenant.kind);
         let transport = Transport { egress: self.egress.clone(), audience: audience_of(kind) };
-        Ok(Relation { provider, secret, transport, discovery: &self.discovery, now })
+        Ok(ProviderClient { provider, secret, transport, discovery: &self.discovery, now })
     }
 
-    /// Ends a sign-on: somebody is signed in, or it is written down why not.
-    pub(super) async fn finish(&self, answer: Answer, now: Timestamp) -> Result<Finished, SsoError> {
+    /// Ends a sign-on: signs the user in, or records the reason for the refusal.
+    pub(super) async fn finish(&self, answer: Callback, now: Timestamp) -> Result<SignOnOutcome, SsoError> {
         let ticket = answer.cookie.as_deref().and_then(|cookie| self.tickets.open_ticket(cookie));
         let state = answer.state.as_deref().and_then(|state| self.tickets.open_state(state));
         let known = ticket.as_ref().map(|ticket| ticket.provider).or(state.as_ref().map(|state| state.provider));
-        // Neither is ours: no tenant can be told.
+        // Neither the state nor the ticket is valid, so the tenant is unknown.
         let Some(key) = known else { return Err(SsoError::Refused(RefusalReason::StateMismatch)) };
         let state = answer.state.as_deref().zip(state.map(|state| state.expires_at));
         let is_test = ticket.as_ref().is_some_and(|ticket| ticket.test);
-        let error = match self.prove(&answer, state, ticket, now).await {
+        let error = match self.complete(&answer, state, ticket, now).await {
             Ok(finished) => return Ok(finished),
             Err(error) => error,
         };
@@ -143,7 +144,7 @@ impl SignOn {
             SsoError::Refused(reason) => (*reason, None),
             SsoError::RefusedByProvider { reason, cause } => (*reason, Some(cause.as_str())),
             SsoError::ProviderError(cause) => (RefusalReason::ProviderUnavailable, Some(cause.as_str())),
-            SsoError::ProviderTimeout => (RefusalReason::ProviderUnavailable, Some("the provider takes too long to answer")),
+            SsoError::ProviderTimeout => (RefusalReason::ProviderUnavailable, Some("the provider did not respond in time")),
             _ => return Err(error),
         };
         let at = self.tenants.guard_time_in(key.0, now);
@@ -156,22 +157,22 @@ impl SignOn {
         Err(error)
     }
 
-    async fn end_test(&self, key: ProviderKey, test: TestSignIn, reason: Option<RefusalReason>) -> Result<Finished, SsoError> {
-        let noted = test.clone();
-        self.store.write(move |tx| Ok::<_, SsoError>(history::note_test(tx, key, noted.clone())?)).await?;
-        Ok(Finished::Tested { test, reason })
+    async fn end_test(&self, key: ProviderKey, test: TestSignIn, reason: Option<RefusalReason>) -> Result<SignOnOutcome, SsoError> {
+        let recorded = test.clone();
+        self.store.write(move |tx| Ok::<_, SsoError>(history::record_test(tx, key, recorded.clone())?)).await?;
+        Ok(SignOnOutcome::Tested { test, reason })
     }
 
-    async fn prove(
+    async fn complete(
         &self,
-        answer: &Answer,
+        answer: &Callback,
         state: Option<(&str, Timestamp)>,
         ticket: Option<Ticket>,
         now: Timestamp,
-    ) -> Result<Finished, SsoError> {
+    ) -> Result<SignOnOutcome, SsoError> {
         let refused = |reason| Err(SsoError::Refused(reason));
         let Some((state, expires_at)) = state else { return refused(RefusalReason::StateMismatch) };
-        // Before anything else, and also when the rest is wrong: a state that somebody has seen is worth nothing.
+        // The state is used up first, even if a later check fails. A state that others may have seen must not work again.
         let spent = state_digest(state);
         if !self.store.write(move |tx| Ok::<_, SsoError>(repo::spend(tx, &spent, expires_at)?)).await? {
             return refused(RefusalReason::Replayed);
@@ -188,22 +189,23 @@ impl SignOn {
             return refused(RefusalReason::WrongIssuer);
         }
         if let Some(error) = &answer.error {
-            return Err(SsoError::RefusedByProvider { reason: RefusalReason::ProviderRefused, cause: provider_word(error) });
+            return Err(SsoError::RefusedByProvider { reason: RefusalReason::ProviderRefused, cause: short_error(error) });
         }
         let Some(code) = answer.code.as_deref() else { return refused(RefusalReason::ProviderRefused) };
-        let relation = self.relation(&provider, now)?;
-        // All providers share one redirect URI. Without the name, the code may be another provider's, and must not be shown to this one.
-        if answer.issuer.is_none() && relation.names_itself().await? {
+        let client = self.client(&provider, now)?;
+        // All providers share one redirect URI. Without an issuer, the code may come from another provider and must not be sent to
+        // this one.
+        if answer.issuer.is_none() && client.sends_issuer().await? {
             return refused(RefusalReason::WrongIssuer);
         }
-        let claims = relation.claims(code, &ticket).await?;
+        let claims = client.claims(code, &ticket).await?;
         if ticket.test {
-            let (email, creates_user) = self.store.read(|tx| judge(tx, &provider, &claims))?;
+            let (email, creates_user) = self.store.read(|tx| preview(tx, &provider, &claims))?;
             let at = self.tenants.guard_time_in(key.0, now);
             return self.end_test(key, TestSignIn { at, failure: None, email: Some(email), creates_user }, None).await;
         }
         let login = self.sign_in(&provider, claims, answer.former.clone(), now).await?;
-        Ok(Finished::SignedIn(Box::new(login), ticket.return_to))
+        Ok(SignOnOutcome::SignedIn(Box::new(login), ticket.return_to))
     }
 
     async fn sign_in(
@@ -217,7 +219,7 @@ impl SignOn {
         let (this, key, issuer) = (self.clone(), (provider.tenant_id, provider.id), provider.issuer.clone());
         let work = move |tx: &mut WriteTx| {
             let mut act = intent.begin();
-            // The provider, its domains and its tenant may have changed while it was asked.
+            // The provider, its domains and its tenant may have changed during the exchange.
             let is_open = match this.tenants.get(tx, key.0) {
                 Ok(tenant) => tenant.status == TenantStatus::Active,
                 Err(TenantError::Store(error)) => return Err(error.into()),
@@ -227,13 +229,13 @@ impl SignOn {
             let provider = provider.filter(|_| is_open).ok_or(SsoError::Refused(RefusalReason::ProviderGone))?;
             let email = trusted_email(&provider, &claims)?;
             let user = this.match_user(tx, &mut act, &provider, &claims, &email)?;
-            history::note_success(tx, key, act.now)?;
+            history::record_success(tx, key, act.now)?;
             Ok(this.users.sign_in_proven(tx, &mut act, user, former.as_ref())?)
         };
         self.store.write(work).await
     }
 
-    /// The user whom the claims are about, linked or created if need be.
+    /// The user that the claims describe. Links or creates the user if necessary.
     fn match_user(
         &self,
         tx: &mut WriteTx,
@@ -264,7 +266,7 @@ impl SignOn {
             standing: Standing::Staff { role },
         };
         match self.directory.create_user(tx, act, &new) {
-            // A contact of the tenant has it.
+            // A contact of the tenant has this address.
             Err(DirectoryError::EmailTaken) => Err(SsoError::Refused(RefusalReason::AddressTaken)),
             created => Ok(created?),
         }
@@ -281,7 +283,7 @@ impl SignOn {
         let users = self.users.clone();
         let work = move |tx: &mut WriteTx| {
             let name = repo::get(tx, (tenant, id))?.map(|provider| provider.name);
-            history::note_failure(tx, (tenant, id), failure.clone())?;
+            history::record_failure(tx, (tenant, id), failure.clone())?;
             let refused = RefusedSignIn { reason, user: None, identity_provider: Some((id, name)) };
             users.note_refusal(tx, &mut intent.begin(), &refused)
         };
@@ -289,21 +291,21 @@ impl SignOn {
     }
 }
 
-/// A tenant that tries tenantd out may have its provider on the same machine.
+/// An evaluation tenant may have its provider on this machine.
 pub(super) fn audience_of(kind: TenantKind) -> Audience {
     Audience { allow_loopback: kind == TenantKind::Evaluation }
 }
 
-/// The account that claims lead to.
+/// The account that claims identify.
 enum Account {
-    /// It is known by the provider's subject.
+    /// Found by the provider's subject.
     Linked(User),
-    /// It is known by its address.
+    /// Found by its e-mail address.
     Unlinked(User),
     New,
 }
 
-/// Whom the claims are about. The subject comes first: an address can be given to somebody else, a subject is not.
+/// Finds the account that the claims describe. The subject has priority: an address can be reassigned, a subject cannot.
 fn find_account(tx: &impl Read, provider: &IdentityProvider, claims: &Claims, email: &str) -> Result<Account, SsoError> {
     if let Some(user) = directory::staff_by_identity(tx, provider.tenant_id, &provider.issuer, &claims.subject)? {
         return may_sign_in(user).map(Account::Linked);
@@ -318,8 +320,8 @@ fn find_account(tx: &impl Read, provider: &IdentityProvider, claims: &Claims, em
     }
 }
 
-/// What a sign-on with these claims would do: the address, and whether a user would be created.
-fn judge(tx: &impl Read, provider: &IdentityProvider, claims: &Claims) -> Result<(String, bool), SsoError> {
+/// The result of a sign-on with these claims: the address, and whether a user would be created.
+fn preview(tx: &impl Read, provider: &IdentityProvider, claims: &Claims) -> Result<(String, bool), SsoError> {
     let email = trusted_email(provider, claims)?;
     let account = find_account(tx, provider, claims, &email)?;
     Ok((email, matches!(account, Account::New)))
@@ -332,7 +334,7 @@ fn may_sign_in(user: User) -> Result<User, SsoError> {
     }
 }
 
-/// The address, if the provider has verified it and may speak for its domain.
+/// The address, if the provider has verified it and has proven its domain.
 fn trusted_email(provider: &IdentityProvider, claims: &Claims) -> Result<String, SsoError> {
     let email = claims.email.as_deref().ok_or(SsoError::Refused(RefusalReason::EmailMissing))?;
     if !claims.email_verified {

@@ -1,7 +1,7 @@
-//! Single sign-on: the tenants' identity providers, signing in through them by OpenID Connect, and the pages for people who sign in.
+//! Single sign-on: the tenants' identity providers, signing in through them with OpenID Connect, and the sign-in pages.
 //!
-//! **Boundary:** sessions, passwords and events of signing in are `auth`'s, people are the directory's. This slice proves who somebody is and
-//! hands them over. Only `discovery.rs`, `exchange.rs` and `transport.rs` name the OpenID crate.
+//! **Boundary:** `auth` owns sessions, passwords and the events of signing in; the directory owns the users. This slice identifies
+//! a user and passes the user to `auth`. Only `transport.rs` sends HTTP requests to providers.
 
 mod api;
 mod discovery;
@@ -36,7 +36,7 @@ pub use error::SsoError;
 pub const EVENTS: &[&EventKind] =
     &[&service::CREATED, &service::UPDATED, &service::DOMAIN_PROVEN, &service::DOMAIN_APPROVED, &service::DELETED];
 
-/// Whether an identity provider is there and switched on.
+/// Whether an identity provider exists and is enabled.
 pub fn provider_is_on(tx: &ReadTx, tenant: TenantId, id: IdentityProviderId) -> Result<bool, StoreError> {
     Ok(repo::get(tx, (tenant, id))?.is_some_and(|provider| provider.enabled))
 }
@@ -75,7 +75,7 @@ impl SingleSignOn {
     }
 
     pub fn api(&self) -> impl OpenApi + use<> {
-        let desk = api::Desk {
+        let state = api::ApiState {
             service: self.service.clone(),
             store: self.store.clone(),
             egress: self.sign_on.egress.clone(),
@@ -84,15 +84,15 @@ impl SingleSignOn {
             clock: self.clock.clone(),
         };
         let sign_on = api::SignOnApi { sign_on: self.sign_on.clone(), clock: self.clock.clone() };
-        (api::ProvidersApi(desk.clone()), api::ProviderApi(desk.clone()), api::TrialApi(desk), sign_on)
+        (api::ProvidersApi(state.clone()), api::ProviderApi(state.clone()), api::TrialApi(state), sign_on)
     }
 
-    /// What only the admin socket serves.
+    /// The API that only the admin socket serves.
     pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
         api::AdminDomainsApi { store: self.store.clone(), tenants }
     }
 
-    /// The pages for people who sign in, which the published document is silent about.
+    /// The sign-in pages, which are not part of the OpenAPI document.
     pub fn pages(&self) -> impl OpenApi + use<> {
         let (users, clock) = (self.auth.users.clone(), self.clock.clone());
         let authenticator = self.auth.authenticator.clone();
@@ -104,7 +104,7 @@ impl SingleSignOn {
         tasks.spawn(upkeep::SignOnUpkeep { store: self.store.clone(), clock: self.clock.clone() });
     }
 
-    /// What of a tenant's identity providers goes along to another installation.
+    /// The records that move with a tenant to another installation.
     pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
         let fields = api::provider_fields()?;
         Ok(vec![repo::portable::providers(self.sign_on.egress.clone(), move |record| fields.check(record))])
@@ -114,7 +114,7 @@ impl SingleSignOn {
         vec![&repo::PROVIDERS, &repo::SPENT, &repo::history::HISTORY]
     }
 
-    /// Those with secrets under the installation key.
+    /// The tables with secrets that are sealed under the installation key.
     pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
         vec![&repo::PROVIDERS]
     }

@@ -1,4 +1,4 @@
-//! Look-ups in DNS that prove domains. They are bounded: a tenant has one at a time, and the installation a few.
+//! Limits on concurrent DNS lookups and provider tests: one per tenant, a few per installation.
 
 use std::{
     collections::HashSet,
@@ -7,26 +7,26 @@ use std::{
 
 use tenantd_base::id::TenantId;
 
-const MOST_LOOKUPS: usize = 8;
+const MAX_LOOKUPS: usize = 8;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lookups(Arc<Mutex<HashSet<TenantId>>>);
 
-/// A look-up that is under way, until this is dropped.
+/// A running lookup, which ends when this value is dropped.
 #[derive(Debug)]
-pub(super) struct UnderWay {
+pub(super) struct LookupGuard {
     lookups: Lookups,
     tenant: TenantId,
 }
 
 impl Lookups {
-    /// `None` while the tenant has one under way, or the installation as many as it may have.
-    pub(super) fn begin(&self, tenant: TenantId) -> Option<UnderWay> {
+    /// Starts a lookup. `None` if the tenant already has one, or if the installation has reached its limit.
+    pub(super) fn begin(&self, tenant: TenantId) -> Option<LookupGuard> {
         let is_free = {
             let mut running = self.lock();
-            running.len() < MOST_LOOKUPS && running.insert(tenant)
+            running.len() < MAX_LOOKUPS && running.insert(tenant)
         };
-        is_free.then(|| UnderWay { lookups: self.clone(), tenant })
+        is_free.then(|| LookupGuard { lookups: self.clone(), tenant })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<TenantId>> {
@@ -34,7 +34,7 @@ impl Lookups {
     }
 }
 
-impl Drop for UnderWay {
+impl Drop for LookupGuard {
     fn drop(&mut self) {
         self.lookups.lock().remove(&self.tenant);
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tenant_has_one_at_a_time_and_the_installation_a_few() {
+    fn lookups_are_limited_per_tenant_and_installation() {
         let (lookups, tenant) = (Lookups::default(), |number: u8| TenantId::from_bytes([number; 16]));
         let first = lookups.begin(tenant(1));
         assert!(first.is_some() && lookups.begin(tenant(1)).is_none());

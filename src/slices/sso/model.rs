@@ -1,7 +1,8 @@
-//! Identity providers, the domains that they answer for, and where somebody goes after signing in. Rules only: no store, no clock, no network.
+//! Identity providers, their domains, and return paths. Rules only: no store, no clock, no network.
 //!
-//! **Invariant:** a [`Domain`] is in the one form in which domains are compared, and a [`ReturnPath`] leads nowhere but to this site.
-//! **Invariant:** a domain counts for a provider only once it is proven to be the tenant's, and then for no other provider.
+//! **Invariant:** a [`Domain`] is in its normal form, and a [`ReturnPath`] is always on this site.
+//!
+//! **Invariant:** a domain works for a provider only after it was proven to belong to the tenant, and then for no other provider.
 
 use data_encoding::HEXLOWER;
 use url::{Host, Url};
@@ -17,12 +18,12 @@ use tenantd_base::{
 use tenantd_egress::{SecretTarget, TargetUrl, UrlProblem};
 
 pub(super) const MAX_PROVIDERS: usize = 20;
-/// Of a provider, as the API takes them.
+/// The limit on the domains of one provider, as in the API.
 pub(super) const MAX_DOMAINS: usize = 50;
 const MAX_RETURN_PATH: usize = 1000;
 const MAX_DOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
-/// What every OpenID provider knows, and what we need of it.
+/// The scopes that tenantd needs. Every OpenID provider supports them.
 pub(super) const DEFAULT_SCOPES: [&str; 3] = ["openid", "email", "profile"];
 
 #[derive(Clone, Debug, PartialEq)]
@@ -30,15 +31,15 @@ pub(super) struct IdentityProvider {
     pub(super) id: IdentityProviderId,
     pub(super) tenant_id: TenantId,
     pub(super) name: String,
-    /// As the provider writes it: issuers are compared letter by letter.
+    /// Exactly as the provider writes it, because issuers are compared as strings.
     pub(super) issuer: String,
     pub(super) client_id: String,
     pub(super) client_secret: Sealed,
     pub(super) domains: Vec<Claim>,
     pub(super) enabled: bool,
-    /// Of people who come through it for the first time.
+    /// The role of users that are created at their first sign-in.
     pub(super) default_role: Role,
-    /// Whether people who are not known yet become users.
+    /// Whether a user is created for an unknown person who signs in.
     pub(super) auto_provision: bool,
     pub(super) scopes: Vec<String>,
     pub(super) created_at: Timestamp,
@@ -46,7 +47,7 @@ pub(super) struct IdentityProvider {
     pub(super) version: u64,
 }
 
-/// The target that a client secret belongs to. Whoever serves the issuer names the endpoint that the secret is sent to.
+/// The target that a client secret is bound to. The server of the issuer chooses the endpoint that receives the secret.
 pub(super) fn secret_target(issuer: &str) -> SecretTarget {
     SecretTarget::default().url("issuer", Some(issuer))
 }
@@ -57,22 +58,22 @@ impl IdentityProvider {
         self.domains.iter().find(|claim| claim.domain == *domain)
     }
 
-    /// Whether it may speak for addresses of a domain.
+    /// Whether people with an address of the domain may sign in through the provider.
     pub(super) fn answers_for(&self, domain: &Domain) -> bool {
         self.claim(domain).is_some_and(|claim| claim.proof.is_some())
     }
 }
 
-/// A domain that a provider is to answer for.
+/// A provider's claim to a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) domain: Domain,
-    /// What the tenant publishes in DNS. Each claim has its own, which nobody can guess.
+    /// The token that the tenant publishes in DNS. It is random and unique to the claim.
     pub(super) token: String,
     pub(super) proof: Option<Proof>,
 }
 
-/// How and when a domain was proven to be the tenant's.
+/// How and when the tenant proved a domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct Proof {
     pub(super) by: ProvenBy,
@@ -80,13 +81,13 @@ pub(super) struct Proof {
 }
 
 vocabulary! {
-    /// How a domain was proven: by the token in DNS, by the operator's word, as a domain for trying things out (which is nobody's) in an
-    /// evaluation tenant, or because it was there before domains had to be proven. The place of a word is what is stored.
+    /// How a domain was proven: by the token in DNS, by the operator's approval, as a reserved domain in an evaluation tenant, or
+    /// because it was in use before proofs were required. The store contains the position of a word in this list.
     ProvenBy:
     Dns "dns", Operator "operator", Reserved "reserved", Before "before",
 }
 
-/// What became of the last sign-ons through a provider, for its administrators.
+/// The outcomes of the last sign-ons through a provider, for its administrators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[allow(clippy::struct_field_names, reason = "the names are those of the wire")]
 pub(super) struct SignOnHistory {
@@ -95,13 +96,13 @@ pub(super) struct SignOnHistory {
     pub(super) last_test: Option<TestSignIn>,
 }
 
-/// Why a sign-on failed. It holds no token and no secret.
+/// The reason why a sign-on failed. It contains no token and no secret.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct SignOnFailure {
     pub(super) at: Timestamp,
     /// The name of a `RefusalReason`.
     pub(super) reason: String,
-    /// What is known beyond the reason, such as the provider's own word.
+    /// Details beyond the reason, such as the provider's error code.
     pub(super) cause: Option<String>,
 }
 
@@ -114,32 +115,32 @@ impl SignOnFailure {
     }
 }
 
-/// A sign-in that tests a provider and signs nobody in.
+/// A test sign-in, which signs nobody in.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct TestSignIn {
     pub(super) at: Timestamp,
-    /// Absent when the person would have been signed in.
+    /// Absent if the person would have been signed in.
     pub(super) failure: Option<SignOnFailure>,
-    /// The address that the provider vouched for.
+    /// The address that the provider verified.
     pub(super) email: Option<String>,
     /// Whether a user would have been created.
     pub(super) creates_user: bool,
 }
 
-/// Where the token is published, below the domain, and what stands in front of it.
+/// The label of the TXT record below the domain, and the prefix of its value.
 const RECORD_LABEL: &str = "_tenantd";
-const RECORD_FRONT: &str = "tenantd-domain-verification=";
+const RECORD_PREFIX: &str = "tenantd-domain-verification=";
 const TOKEN_BYTES: usize = 16;
-/// Top-level domains that are nobody's (RFC 6761).
+/// Reserved top-level domains, which nobody owns (RFC 6761).
 const RESERVED_DOMAINS: [&str; 4] = [".example", ".test", ".invalid", ".localhost"];
 
 impl Claim {
-    /// A claim that is still to be proven.
+    /// An unproven claim.
     pub(super) fn open(domain: Domain, entropy: &mut Entropy) -> Self {
         Self { domain, token: HEXLOWER.encode(&entropy.bytes::<TOKEN_BYTES>()), proof: None }
     }
 
-    /// A new claim of a tenant. In an evaluation tenant, domains that belong to nobody need no proof.
+    /// A new claim of a tenant. In an evaluation tenant, reserved domains need no proof.
     pub(super) fn new(domain: Domain, kind: TenantKind, now: Timestamp, entropy: &mut Entropy) -> Self {
         let is_reserved = RESERVED_DOMAINS.iter().any(|ending| domain.as_str().ends_with(ending));
         let is_trial = kind == TenantKind::Evaluation && is_reserved;
@@ -152,27 +153,27 @@ impl Claim {
     }
 
     pub(super) fn record_value(&self) -> String {
-        format!("{RECORD_FRONT}{}", self.token)
+        format!("{RECORD_PREFIX}{}", self.token)
     }
 
-    /// Whether these texts of DNS prove it.
+    /// Whether these TXT records prove the claim.
     pub(super) fn is_proven_by(&self, texts: &[String]) -> bool {
         !self.token.is_empty() && texts.iter().any(|text| text.trim() == self.record_value())
     }
 }
 
-/// A domain of e-mail addresses: ASCII in lower case, without a dot at its end.
+/// A domain of e-mail addresses: ASCII, in lower case, without a trailing dot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub(super) struct Domain(String);
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DomainProblem {
-    #[error("give the domain alone, without the part before the @")]
+    #[error("must be a domain without the part before the @")]
     Address {
-        /// What was probably meant.
+        /// The domain that was probably meant.
         domain: String,
     },
-    #[error("this is not a domain such as example.com")]
+    #[error("must be a valid domain, such as example.com")]
     NoDomain,
 }
 
@@ -182,7 +183,7 @@ impl Domain {
             return Err(DomainProblem::Address { domain: domain.to_owned() });
         }
         let text = text.strip_suffix('.').unwrap_or(text);
-        // The reader of hosts would decode percent signs, which nobody has in a domain.
+        // `Host::parse` would decode percent signs, which are not allowed in a domain.
         if text.contains('%') {
             return Err(DomainProblem::NoDomain);
         }
@@ -209,14 +210,14 @@ impl Domain {
 pub enum IssuerProblem {
     #[error("{0}")]
     Url(#[from] UrlProblem),
-    #[error("must start with https://; http:// is for a provider on this machine alone")]
+    #[error("must start with https://; http:// is allowed only for a provider on this machine")]
     Plain,
     #[error("must not have a query")]
     Query,
 }
 
-/// Reads the address of a provider, or one that the provider names. Tokens and secrets go over it, so it is HTTPS; only what does not leave
-/// this machine may go without.
+/// Parses the URL of a provider, or a URL that the provider names. Tokens and secrets are sent there, so HTTPS is required, except
+/// for loopback addresses.
 pub(super) fn provider_url(text: &str) -> Result<TargetUrl, IssuerProblem> {
     let target = TargetUrl::parse(text)?;
     let on_this_machine = target.host() == "localhost"
@@ -231,17 +232,17 @@ pub(super) fn check_issuer(text: &str) -> Result<TargetUrl, IssuerProblem> {
     provider_url(text)
 }
 
-/// A scope as RFC 6749 allows it.
+/// Whether the text is a scope according to RFC 6749.
 pub(super) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.len() <= 100 && text.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
 }
 
-/// A path of this site, with its query and fragment, in the form in which a browser is sent there.
+/// A path on this site with its query and fragment, in the form that is sent to the browser.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub(super) struct ReturnPath(String);
 
 impl ReturnPath {
-    /// Browsers read `//host`, `/\host` and what becomes either when dots are taken out as other hosts.
+    /// Refuses `//host`, `/\host` and paths that become such when dots are removed: browsers treat them as other hosts.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let odd = |letter: char| letter == '\\' || letter.is_control() || letter.is_whitespace();
         if !text.starts_with('/') || text.starts_with("//") || text.len() > MAX_RETURN_PATH || text.chars().any(odd) {
@@ -255,7 +256,7 @@ impl ReturnPath {
         read.as_str().strip_prefix("https://here.invalid").filter(|path| path.starts_with('/')).map(|path| Self(path.to_owned()))
     }
 
-    /// Where somebody goes who did not come from anywhere.
+    /// The default return path.
     pub(super) fn home() -> Self {
         Self("/documentation/".to_owned())
     }
@@ -265,7 +266,7 @@ impl ReturnPath {
     }
 }
 
-/// Whom the provider is to expect: shown to it as it is.
+/// Whether the text is a valid login hint. It is passed to the provider unchanged.
 pub(super) fn is_login_hint(text: &str) -> bool {
     !text.is_empty() && text.len() <= 254 && !text.chars().any(char::is_control)
 }
@@ -275,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn domains_have_one_form_and_addresses_are_told_apart() {
+    fn domains_are_normalized_and_addresses_are_refused() {
         for (given, form) in [
             ("acme.com", "acme.com"),
             ("ACME.Com.", "acme.com"),
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_proven_by_its_own_record_alone() {
+    fn only_its_own_record_proves_a_claim() {
         let (mut entropy, at) = (Entropy::from_seed(1), Timestamp::from_millis(0));
         let domain = || Domain::parse("acme.com").unwrap();
         let claim = Claim::new(domain(), TenantKind::Evaluation, at, &mut entropy);
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_domain_that_is_nobodys_needs_no_proof_in_an_evaluation_tenant() {
+    fn reserved_domains_need_no_proof_in_evaluation_tenants() {
         let proven = |domain: &str, kind: TenantKind| {
             let claim = Claim::new(Domain::parse(domain).unwrap(), kind, Timestamp::from_millis(0), &mut Entropy::from_seed(1));
             claim.proof.is_some()

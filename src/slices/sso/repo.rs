@@ -1,5 +1,5 @@
-//! Identity providers as they are stored, found by id and by domain; and the states that sign-ons have come back with, until they would have
-//! ended anyway.
+//! The tables of identity providers, with an index by domain, and of used sign-on states. A used state is kept until its sign-on
+//! would have expired.
 
 pub(super) mod history;
 pub(super) mod portable;
@@ -19,7 +19,7 @@ use tenantd_store::{
 
 use super::model::{Claim, Domain, IdentityProvider, Proof, ProvenBy, secret_target};
 
-/// Names a provider over all tenants.
+/// Identifies a provider across all tenants.
 pub(super) type ProviderKey = (TenantId, IdentityProviderId);
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,12 +36,12 @@ pub(super) struct ProviderRecord {
     created_at: Timestamp,
     updated_at: Timestamp,
     version: u64,
-    /// Of each domain, at its place.
+    /// The claims of the domains, in the same order as `domains`.
     #[serde(default)]
     claims: Vec<ClaimRecord>,
 }
 
-/// How far a domain is proven.
+/// The verification token and the proof of a domain.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct ClaimRecord {
     token: String,
@@ -51,7 +51,7 @@ struct ClaimRecord {
 impl Record for ProviderRecord {
     const VERSION: u8 = 2;
 
-    /// Before domains had to be proven, each counted.
+    /// Version 1 had no proofs, so all of its domains count as proven.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
@@ -87,7 +87,7 @@ fn split(claims: &[Claim]) -> (Vec<Domain>, Vec<ClaimRecord>) {
     claims.iter().map(|claim| (claim.domain.clone(), record(claim))).unzip()
 }
 
-/// A domain leads to the provider that has proven it.
+/// Maps a domain to the provider that has proven it.
 static BY_DOMAIN: Index<ProviderKey, ProviderRecord> = Index {
     table: catalog::IDENTITY_PROVIDERS_BY_DOMAIN,
     unique: true,
@@ -149,7 +149,7 @@ fn to_record(provider: &IdentityProvider) -> ProviderRecord {
     }
 }
 
-/// Where the client secret of a provider is sealed, and the issuer that it may be used with.
+/// The place that the client secret of a provider is sealed for, with the issuer that it may be sent to.
 pub(super) fn sealed_place<'a>((tenant, id): &'a ProviderKey, issuer: &str) -> SealedPlace<'a> {
     let target = Some(secret_target(issuer).digest());
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::IDENTITY_PROVIDERS.name(), key: id.as_bytes(), target }
@@ -165,18 +165,18 @@ pub(super) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<IdentityPro
     Ok(PROVIDERS.get(tx, &key)?.map(|record| to_model(key, record)))
 }
 
-/// The provider that has proven a domain. A domain of nobody costs the same look-ups.
+/// The provider that has proven a domain. An unknown domain costs the same number of lookups.
 pub(super) fn by_domain(tx: &impl Read, domain: &Domain) -> Result<Option<IdentityProvider>, StoreError> {
-    const NOBODY: ProviderKey = (TenantId::from_bytes([0; 16]), IdentityProviderId::from_bytes([0; 16]));
+    const NO_PROVIDER: ProviderKey = (TenantId::from_bytes([0; 16]), IdentityProviderId::from_bytes([0; 16]));
     let found = owner(tx, domain)?;
-    get(tx, found.unwrap_or(NOBODY))
+    get(tx, found.unwrap_or(NO_PROVIDER))
 }
 
 pub(super) fn owner(tx: &impl Read, domain: &Domain) -> Result<Option<ProviderKey>, StoreError> {
     BY_DOMAIN.find(tx, &domain.as_str().to_owned().to_bytes())
 }
 
-/// The tenant's providers, the oldest first. They are few.
+/// The tenant's providers, oldest first.
 pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<IdentityProvider>, StoreError> {
     let mut found = Vec::new();
     PROVIDERS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |key, record| {
@@ -211,7 +211,7 @@ static SPENT_BY_EXPIRY: Index<StateDigest, SpentRecord> =
     Index { table: catalog::SPENT_SIGN_ONS_BY_EXPIRY, unique: false, keys: |_, spent| vec![spent.expires_at.to_bytes()] };
 pub(super) static SPENT: Table<StateDigest, SpentRecord> = Table::new(catalog::SPENT_SIGN_ONS, &[&SPENT_BY_EXPIRY]);
 
-/// Takes a state out of circulation until its sign-on has ended. Whether it was in circulation.
+/// Marks a state as used until its sign-on has expired. Returns whether the state was unused.
 pub(super) fn spend(tx: &mut WriteTx, state: &StateDigest, expires_at: Timestamp) -> Result<bool, StoreError> {
     if SPENT.get(tx, state)?.is_some() {
         return Ok(false);
@@ -220,8 +220,8 @@ pub(super) fn spend(tx: &mut WriteTx, state: &StateDigest, expires_at: Timestamp
     Ok(true)
 }
 
-/// Forgets states whose sign-ons have ended. How many.
-pub(super) fn forget_ended(tx: &mut WriteTx, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
+/// Deletes the states of expired sign-ons. Returns the number of deleted states.
+pub(super) fn delete_expired(tx: &mut WriteTx, now: Timestamp, limit: usize) -> Result<usize, StoreError> {
     let ended = SPENT_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)?;
     for state in &ended {
         SPENT.remove(tx, state)?;
@@ -240,12 +240,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn the_stored_forms_are_stable() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let (tenant_id, id) = (TenantId::from_bytes([2; 16]), IdentityProviderId::from_bytes([1; 16]));
         let mut entropy = Entropy::from_seed(1);
         let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
-        // As version 1 was first written: secrets were not bound to their issuers yet.
+        // As version 1 was first written: secrets were not yet bound to their issuers.
         let key = (tenant_id, id);
         let place = SealedPlace { target: None, ..sealed_place(&key, "") };
         let provider = IdentityProvider {
@@ -275,11 +275,11 @@ mod tests {
         assert_golden("identity_provider", &record);
         assert_eq!(record.proven().map(Domain::as_str).collect::<Vec<_>>(), ["acme.example"]);
         assert_eq!(to_model((tenant_id, id), record), provider);
-        // The fields of version 1 are those of today without the last.
+        // Version 1 has all fields except the last.
         let claims = to_record(&provider).claims;
         let fields = encode_fields(&to_record(&provider)).unwrap();
         let before = ProviderRecord::upgrade(1, &fields[..fields.len() - encode_fields(&claims).unwrap().len()]).unwrap();
-        assert_eq!(before.proven().count(), 2, "whoever could sign in can do so after the upgrade");
+        assert_eq!(before.proven().count(), 2, "domains stay proven after the upgrade");
         assert!(before.claims().iter().all(|claim| claim.proof == Some(Proof { by: ProvenBy::Before, at })));
         assert_golden("spent_sign_on", &SpentRecord { expires_at: at });
     }

@@ -1,7 +1,7 @@
-//! What is done with identity providers. Every method is one use case in the caller's transaction: check, write, append the event.
+//! The use cases of identity providers. Every method runs one use case in the caller's transaction: check, write, append the event.
 //!
-//! **Invariant:** a provider can sign anyone in, so it counts as an administrator: whoever creates or changes one covers the strongest
-//! account. Reducing or ending one is free.
+//! **Invariant:** a provider can sign anyone in, so it counts as an administrator. The caller needs the rights of the strongest
+//! account to create or extend a provider, but not to reduce or delete it.
 
 use serde_json::json;
 
@@ -54,7 +54,7 @@ pub(super) struct Service {
     pub(super) sealer: Sealer,
 }
 
-/// A provider that is to be created.
+/// The provider to create.
 #[derive(Clone, Debug)]
 pub(super) struct NewProvider {
     pub(super) name: String,
@@ -68,7 +68,7 @@ pub(super) struct NewProvider {
     pub(super) scopes: Vec<String>,
 }
 
-/// What changes in a provider.
+/// The changes to a provider.
 #[derive(Clone, Debug)]
 pub(super) struct ProviderChange {
     pub(super) name: Option<String>,
@@ -166,7 +166,7 @@ impl Service {
         Ok(after)
     }
 
-    /// Proves a claim by texts that the domain has in DNS.
+    /// Proves a claim with the TXT records of the domain.
     pub(super) fn prove_domain(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -185,11 +185,12 @@ impl Service {
             return Err(SsoError::DomainNotProven { name: claim.record_name(), value: claim.record_value() });
         }
         check_available(tx, (act.tenant_id, id), domain)?;
-        Self::settle_claim(tx, act, &provider, domain, ProvenBy::Dns)
+        Self::record_proof(tx, act, &provider, domain, ProvenBy::Dns)
     }
 
-    /// Takes the operator's word for a domain. It counts for the provider that is named, else for the one that claims the domain, else for
-    /// the only one of the tenant. Staff of other tenants do not stand in the way, so it may be a domain that the tenant could not claim.
+    /// Approves a domain on behalf of the operator: for the named provider, else for the provider that claims the domain, else for
+    /// the tenant's only provider. Staff of other tenants do not prevent it, so the tenant itself may be unable to claim the
+    /// domain.
     pub(super) fn approve_domain(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -212,10 +213,10 @@ impl Service {
         if provider.claim(domain).is_none() && provider.domains.len() >= MAX_DOMAINS {
             return Err(SsoError::TooManyDomains { most: MAX_DOMAINS });
         }
-        Self::settle_claim(tx, act, &provider, domain, ProvenBy::Operator)
+        Self::record_proof(tx, act, &provider, domain, ProvenBy::Operator)
     }
 
-    fn settle_claim(
+    fn record_proof(
         tx: &mut WriteTx,
         act: &mut Act,
         before: &IdentityProvider,
@@ -273,12 +274,12 @@ fn find(tx: &WriteTx, act: &Act, id: IdentityProviderId) -> Result<IdentityProvi
     repo::get(tx, (act.tenant_id, id))?.ok_or(SsoError::NotFound)
 }
 
-/// Whether the manager may make this change. It comes before every other check, so that a refusal says nothing else.
+/// Checks that the manager may make this change. It precedes all other checks, so that a refusal reveals nothing else.
 pub(super) fn check_rights(manager: &Manager, before: &IdentityProvider, change: &ProviderChange) -> Result<(), SsoError> {
     if widens(before, change) { Ok(manager.check_every_account()?) } else { Ok(()) }
 }
 
-/// Whether a change could let somebody in who could not get in before, or give somebody more. Names do not count.
+/// Whether a change could give anyone new access or more rights. Names do not count.
 fn widens(before: &IdentityProvider, change: &ProviderChange) -> bool {
     let ProviderChange { name: _, issuer, client_id, client_secret, domains, enabled, default_role, auto_provision, scopes } =
         change;
@@ -296,15 +297,15 @@ fn check_role(manager: &Manager, role: Role) -> Result<(), SsoError> {
     manager.check_place(role).map_err(|_| SsoError::Invalid(vec![error::bad_default_role()]))
 }
 
-/// Claims to these domains. One that was there before stays as far proven as it was.
+/// The claims to these domains. Existing claims keep their proofs.
 fn claims(act: &mut Act, kind: TenantKind, before: &[Claim], domains: &[Domain]) -> Vec<Claim> {
     let known = |domain: &Domain| before.iter().find(|claim| claim.domain == *domain).cloned();
     let claim = |domain: &Domain| known(domain).unwrap_or_else(|| Claim::new(domain.clone(), kind, act.now, &mut act.entropy));
     domains.iter().map(claim).collect()
 }
 
-/// Whether a provider may claim these domains. Within a tenant a domain has one claim; those of other tenants do not count before they are
-/// proven.
+/// Checks that a provider may claim these domains. Within a tenant, a domain has one claim. Claims of other tenants count only once
+/// they are proven.
 fn check_claims(tx: &WriteTx, provider: ProviderKey, domains: &[Domain]) -> Result<(), SsoError> {
     let others: Vec<IdentityProvider> = repo::list(tx, provider.0)?.into_iter().filter(|other| other.id != provider.1).collect();
     for domain in domains {
@@ -316,7 +317,8 @@ fn check_claims(tx: &WriteTx, provider: ProviderKey, domains: &[Domain]) -> Resu
     Ok(())
 }
 
-/// A domain is not available if another provider has proven it, or if another tenant has staff with such addresses. The error is the same.
+/// Checks that no other provider has proven the domain and no other tenant has staff with such addresses. The error does not reveal
+/// which.
 fn check_available(tx: &WriteTx, provider: ProviderKey, domain: &Domain) -> Result<(), SsoError> {
     check_owner(tx, provider, domain)?;
     if directory::has_staff_elsewhere(tx, provider.0, domain.as_str())? { Err(taken(domain)) } else { Ok(()) }
@@ -334,7 +336,7 @@ fn proven(provider: &IdentityProvider) -> Vec<&str> {
     provider.domains.iter().filter(|claim| claim.proof.is_some()).map(|claim| claim.domain.as_str()).collect()
 }
 
-/// What a change changed, field by field. Of the secret only that it is another one.
+/// The differences, field by field. For the secret they contain only that it changed.
 fn changes(before: &IdentityProvider, after: &IdentityProvider) -> Changes {
     let fields = |provider: &IdentityProvider| {
         json!({

@@ -1,7 +1,7 @@
-//! What a sign-on is known by while somebody is at their provider: a state, which goes through the provider, and a ticket, which stays in the
-//! browser as a cookie. Both are sealed, so nothing of a sign-on is stored here until it comes back.
+//! The identifiers of a running sign-on: a state, which passes through the provider, and a ticket, which stays in the browser as a
+//! cookie. Both are sealed, so nothing is stored here before the callback.
 //!
-//! **Invariant:** state and ticket name the same sign-on and the same provider. Who has one and not the other has nothing.
+//! **Invariant:** a state and its ticket belong to the same sign-on and the same provider. One without the other is useless.
 
 use std::time::Duration;
 
@@ -21,19 +21,19 @@ use super::{
     repo::{ProviderKey, StateDigest},
 };
 
-/// How long somebody may take to sign in at their provider.
+/// How long a user may take to sign in at the provider.
 pub(super) const SIGN_ON_LIFE: Duration = Duration::from_mins(10);
 
-/// What goes through the provider and comes back.
+/// The state, which passes through the provider.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct State {
     pub(super) provider: ProviderKey,
     pub(super) expires_at: Timestamp,
-    /// Tells sign-ons apart.
+    /// Makes every state unique.
     salt: [u8; 16],
 }
 
-/// What stays in the browser.
+/// The ticket, which stays in the browser.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Ticket {
     pub(super) provider: ProviderKey,
@@ -43,19 +43,19 @@ pub(super) struct Ticket {
     pub(super) redirect_uri: String,
     pub(super) return_to: ReturnPath,
     pub(super) expires_at: Timestamp,
-    /// Whether it tests the provider: then nobody is signed in.
+    /// Whether the sign-on is a test, which signs nobody in.
     #[serde(default)]
     pub(super) test: bool,
 }
 
-/// Where a sign-on leads to.
+/// The purpose of a sign-on.
 #[derive(Debug)]
 pub(super) enum Purpose {
     SignIn(ReturnPath),
     Test,
 }
 
-/// A link that begins a test of a provider.
+/// A link that starts a test of a provider.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct TestLink {
     pub(super) provider: ProviderKey,
@@ -72,7 +72,7 @@ pub(super) fn state_digest(state: &str) -> StateDigest {
     digest(state.as_bytes())
 }
 
-/// A sign-on that is about to begin.
+/// The identifiers of a new sign-on.
 #[derive(Debug)]
 pub(super) struct Issued {
     pub(super) state: String,
@@ -132,7 +132,7 @@ impl Tickets {
         Ok((self.seal(TEST, &link, &mut Entropy::from_os())?, link.expires_at))
     }
 
-    /// The provider that a link tests, while it lasts.
+    /// The provider that a link tests, unless the link has expired.
     pub(super) fn open_test(&self, text: &str, now: Timestamp) -> Option<ProviderKey> {
         self.open::<TestLink>(TEST, text).filter(|link| now < link.expires_at).map(|link| link.provider)
     }
@@ -144,7 +144,7 @@ impl Tickets {
         Ok(BASE64URL_NOPAD.encode(&bytes))
     }
 
-    /// Whatever somebody made themselves does not open.
+    /// Opens a sealed text. Forged texts do not open.
     fn open<T: DeserializeOwned>(&self, kind: &[u8], text: &str) -> Option<T> {
         let bytes = BASE64URL_NOPAD.decode(text.as_bytes()).ok()?;
         let text = self.sealer.open(place(kind), &decode_fields(&bytes).ok()?).ok()?;
@@ -152,7 +152,7 @@ impl Tickets {
     }
 }
 
-/// No record is stored here: the place is one that no table has.
+/// A place that no table uses, because no record is stored.
 fn place(kind: &[u8]) -> SealedPlace<'_> {
     SealedPlace { tenant: &[0; 16], table: "sign-on", key: kind, target: None }
 }
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_opens_as_itself_alone_and_fits_into_a_cookie() {
+    fn tickets_open_only_as_tickets_and_fit_into_a_cookie() {
         let tickets = Tickets { sealer: Sealer::new(&InstallationKey::generate(&mut Entropy::from_seed(1))) };
         let provider = (TenantId::from_bytes([1; 16]), IdentityProviderId::from_bytes([2; 16]));
         let now = Timestamp::from_millis(1_767_225_600_000);

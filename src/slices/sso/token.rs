@@ -1,7 +1,7 @@
 //! Signed tokens of providers, as RFC 7515 (JWS), RFC 7517 (JWK) and OpenID Connect define them.
 //!
-//! **Invariant:** a token counts only under one of the provider's public keys. `none` and algorithms whose key would be our own secret are not
-//! known here.
+//! **Invariant:** only a signature by one of the provider's public keys makes a token valid. `none` and symmetric algorithms are
+//! not implemented.
 
 use std::time::Duration;
 
@@ -19,18 +19,18 @@ use serde_json::value::RawValue;
 use tenantd_auth::RefusalReason;
 use tenantd_base::clock::Timestamp;
 
-/// More keys than any provider publishes.
+/// The maximum number of keys, more than any provider publishes.
 const MAX_KEYS: usize = 64;
-/// How many of them are tried for one token, which may have no key id. A try takes up to a millisecond.
+/// The number of keys that are tried for a token without a key id. One attempt takes up to a millisecond.
 const MAX_TRIES: usize = 8;
 const MAX_TOKEN_BYTES: usize = 64 << 10;
 const MAX_KEY_ID: usize = 255;
-/// A number of 8192 bits in base64, the longest that is verified.
+/// The length of an 8192-bit number in base64, the longest that is supported.
 const MAX_NUMBER: usize = 1366;
-/// How far a provider's clock may be off.
+/// The tolerated difference of a provider's clock.
 const LEEWAY: Duration = Duration::from_mins(1);
 
-/// Signatures with a key pair.
+/// The supported signature algorithms, all asymmetric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub(super) enum Algorithm {
@@ -51,7 +51,7 @@ impl Algorithm {
         Self::deserialize(StrDeserializer::<serde::de::value::Error>::new(name)).ok()
     }
 
-    /// The left half of the digest that belongs to the algorithm: how an ID token names the access token that came with it.
+    /// The left half of the algorithm's digest. The ID token identifies its access token by it (`at_hash`).
     fn half_digest(self, text: &str) -> String {
         let digest = match self {
             Self::Rs256 | Self::Ps256 | Self::Es256 => digest::digest(&digest::SHA256, text.as_bytes()),
@@ -81,7 +81,7 @@ struct PublishedKey {
 #[derive(Clone, Debug)]
 struct Key {
     id: Option<String>,
-    /// The only algorithm that it is for.
+    /// The only algorithm that the key may be used with, if it names one.
     algorithm: Option<Algorithm>,
     material: Material,
 }
@@ -95,13 +95,13 @@ enum Material {
 }
 
 impl PublishedKey {
-    /// The key, if it is one for signatures that is known here.
+    /// The key, if it is a supported signature key.
     fn read(self) -> Option<Key> {
         if self.usage.is_some_and(|usage| usage != "sig") || self.kid.as_ref().is_some_and(|id| id.len() > MAX_KEY_ID) {
             return None;
         }
         let bytes = |text: Option<String>| BASE64URL_NOPAD.decode(text.filter(|text| text.len() <= MAX_NUMBER)?.as_bytes()).ok();
-        // RFC 7518 forbids zeros in front; some providers have one all the same.
+        // RFC 7518 forbids leading zeros, but some providers send one.
         let number = |text: Option<String>| bytes(text).map(|bytes| bytes.into_iter().skip_while(|byte| *byte == 0).collect());
         let material = match (self.kty.as_str(), self.crv.as_deref()) {
             ("RSA", _) => Material::Rsa { modulus: number(self.n)?, exponent: number(self.e)? },
@@ -118,7 +118,7 @@ impl PublishedKey {
     }
 }
 
-/// How to check a signature, if key and algorithm belong together.
+/// A signature check with a matching key and algorithm.
 enum Check<'a> {
     Rsa(RsaPublicKeyComponents<&'a [u8]>, &'static RsaParameters),
     Point(&'a [u8], &'static dyn VerificationAlgorithm),
@@ -164,7 +164,7 @@ impl Check<'_> {
 pub(super) struct Keys(Vec<Key>);
 
 impl Keys {
-    /// Reads a key set. Keys of other kinds are left out, as RFC 7517 asks for.
+    /// Reads a key set. Unsupported keys are ignored, as RFC 7517 requires.
     pub(super) fn read(document: &[u8]) -> Result<Self, serde_json::Error> {
         #[derive(Deserialize)]
         struct KeySet<'a> {
@@ -180,14 +180,14 @@ impl Keys {
         self.0.is_empty()
     }
 
-    /// What a token says, if one of the keys has signed it.
+    /// Returns the claims of a token if one of the keys has signed it.
     pub(super) fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<(Algorithm, T), TokenError> {
         #[derive(Deserialize)]
         struct Header {
             alg: String,
             kid: Option<String>,
             typ: Option<String>,
-            /// Extensions that must be understood. None is.
+            /// Critical extensions. None is supported.
             crit: Option<IgnoredAny>,
         }
         if token.len() > MAX_TOKEN_BYTES {
@@ -211,7 +211,7 @@ impl Keys {
         Ok((algorithm, part(payload)?))
     }
 
-    /// Who somebody is, as a signed answer says that the issuer has made for this client.
+    /// Returns the user in a signed user-info response, if the issuer created it for this client only.
     pub(super) fn signed_person(&self, token: &str, issuer: &str, client_id: &str) -> Result<Person, TokenError> {
         #[derive(Deserialize)]
         struct Signed {
@@ -233,10 +233,10 @@ fn part<T: DeserializeOwned>(text: &str) -> Result<T, TokenError> {
     serde_json::from_slice(&bytes).map_err(|_| BAD_TOKEN)
 }
 
-/// Why a token does not count.
+/// The reason why a token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenError {
-    /// It names a key that is not among those that are known, or one of another kind.
+    /// No known key matches the token's key id and algorithm.
     UnknownKey,
     Refused(RefusalReason),
 }
@@ -244,7 +244,7 @@ pub(super) enum TokenError {
 const BAD_TOKEN: TokenError = TokenError::Refused(RefusalReason::BadToken);
 const BAD_SIGNATURE: TokenError = TokenError::Refused(RefusalReason::BadSignature);
 
-/// Who somebody is, as ID tokens and user information have it.
+/// The claims about a user in ID tokens and user information.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Person {
     pub(super) sub: String,
@@ -253,7 +253,7 @@ pub(super) struct Person {
     pub(super) name: Option<String>,
 }
 
-/// What an ID token says.
+/// The claims of an ID token.
 #[derive(Clone, Debug, Deserialize)]
 struct IdToken {
     iss: String,
@@ -278,7 +278,7 @@ enum Audience {
 }
 
 impl Audience {
-    /// A token that is for others as well could be one that they have handed on.
+    /// Whether the token is for this client only. Another recipient could have forwarded a shared token.
     fn is_only(&self, client: &str) -> bool {
         match self {
             Self::One(found) => found == client,
@@ -287,7 +287,7 @@ impl Audience {
     }
 }
 
-/// What an ID token must say to be the answer to our request.
+/// The claims that an ID token must have to match our request.
 #[derive(Debug)]
 pub(super) struct Expected<'a> {
     pub(super) issuer: &'a str,
@@ -330,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    /// Keys of every kind, with tokens that another library has signed.
+    /// Keys of every kind, with tokens that another library signed.
     fn tokens() -> (Keys, Value) {
         let document = include_bytes!("tokens.json");
         (Keys::read(document).unwrap(), serde_json::from_slice(document).unwrap())
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn every_algorithm_is_verified_and_a_changed_bit_is_noticed() {
+    fn every_algorithm_is_verified_and_a_changed_bit_is_detected() {
         let (keys, document) = tokens();
         for (algorithm, token) in document["tokens"].as_object().unwrap() {
             let token = token.as_str().unwrap();
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn other_algorithms_and_keys_do_not_count() {
+    fn unsupported_algorithms_and_unknown_keys_are_refused() {
         let (keys, document) = tokens();
         let found = |name: &str| subject(&keys, document["others"][name].as_str().unwrap());
         assert_eq!(found("HS256"), Err(BAD_SIGNATURE));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_for_the_algorithm_and_use_that_it_names() {
+    fn a_key_is_limited_to_its_algorithm_and_use() {
         let (_, document) = tokens();
         let token = document["tokens"]["PS256"].as_str().unwrap();
         let with = |name: &str, value: &str| {
@@ -389,14 +389,14 @@ mod tests {
     }
 
     #[test]
-    fn an_access_token_is_named_by_half_of_its_digest() {
+    fn half_digest_matches_known_values() {
         assert_eq!(Algorithm::Es256.half_digest("access"), "oFYf1knNtrqnhAVfBRuteQ");
         assert_eq!(Algorithm::Es384.half_digest("access"), "SeGOaEgS6QNKbB7vkLM3y8nujeY4Ple3");
         assert_eq!(Algorithm::EdDsa.half_digest("access"), "kyd4-h3ZoV2sH212kLKbcOnCBajStKQ38Ae_bfT-PFI");
     }
 
     #[test]
-    fn a_token_for_others_as_well_is_not_ours() {
+    fn a_token_with_other_audiences_is_refused() {
         let is_ours = |audience: Value| Audience::deserialize(audience).unwrap().is_only("us");
         assert!(is_ours(json!("us")) && is_ours(json!(["us"])));
         assert!(!is_ours(json!("them")) && !is_ours(json!(["us", "them"])) && !is_ours(json!([])));

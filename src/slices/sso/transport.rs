@@ -1,4 +1,4 @@
-//! HTTP to providers, by the only way out that there is: every address that a provider names is judged as a tenant's target.
+//! HTTP requests to providers, through the kernel's egress. Every URL that a provider names is vetted like a target of the tenant.
 
 use std::time::Duration;
 
@@ -12,28 +12,28 @@ use tenantd_egress::{Audience, Egress, EgressError, Request, Response};
 
 use super::model::{IssuerProblem, provider_url};
 
-/// For one exchange. A sign-on has up to four, which together fit into the time of a request.
+/// The time limit of one exchange. A sign-on has up to four, which together fit into the time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(6);
-/// The documents of providers are far below.
+/// The maximum size of a response. The documents of providers are far smaller.
 const MAX_ANSWER_BYTES: usize = 512 << 10;
 
-/// What went wrong on the way. No part of a request or an answer is in it.
+/// A transport failure. It contains no part of a request or a response.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum TransportError {
-    #[error("an address of the provider {0}")]
+    #[error("a URL of the provider {0}")]
     Address(IssuerProblem),
     #[error(transparent)]
     Egress(EgressError),
-    /// What a server in trouble says of a token is not its word on the token.
-    #[error("the provider answers with {0}")]
+    /// A server error says nothing about a token, so it is not a refusal.
+    #[error("the provider returned {0}")]
     Failing(http::StatusCode),
-    #[error("the answer is too long")]
+    #[error("the response is too large")]
     TooLong,
-    #[error("the request cannot be made: {0}")]
+    #[error("the request could not be built: {0}")]
     Unusable(#[from] http::Error),
 }
 
-/// The way to the providers of one tenant.
+/// The HTTP client for the providers of one tenant.
 #[derive(Clone, Debug)]
 pub(super) struct Transport {
     pub(super) egress: Egress,

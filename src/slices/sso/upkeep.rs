@@ -1,4 +1,4 @@
-//! Forgets the states of sign-ons that have ended: they could not be used any more in any case.
+//! Deletes the states of expired sign-ons. They could not be used again anyway.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tenantd_store::{
 
 use super::repo;
 
-/// How many records one transaction touches.
+/// The number of records in one transaction.
 const BATCH: usize = 500;
 
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Task for SignOnUpkeep {
 
     async fn activate(&self) -> Result<Done, TaskError> {
         let now = self.clock.now();
-        let forgotten = self.store.write(move |tx| repo::forget_ended(tx, now, BATCH)).await?;
-        Ok(if forgotten == BATCH { Done::Some } else { Done::All })
+        let deleted = self.store.write(move |tx| repo::delete_expired(tx, now, BATCH)).await?;
+        Ok(if deleted == BATCH { Done::Some } else { Done::All })
     }
 }

@@ -1,5 +1,5 @@
-//! What tickets have to do with organizations, contacts and devices that are to be deleted. Only unfinished tickets count: a finished one
-//! is history, and shows the id of what is gone.
+//! The unfinished tickets of organizations, contacts and devices that are about to be deleted. Finished tickets do not count:
+//! they are history, and show the id of what was deleted.
 
 use tenantd_base::{
     access::{Reach, Scope},
@@ -17,7 +17,7 @@ use super::{
     service::TicketChange,
 };
 
-/// How many tickets are moved in one transaction.
+/// The number of tickets that one transaction moves.
 const STEP: usize = 50;
 
 fn query(tenant_id: TenantId, reach: &Reach, subject: Subject) -> TicketQuery {
@@ -58,7 +58,7 @@ fn some(tx: &impl Read, act: &Act, subject: Subject, limit: usize) -> Result<Vec
     Ok(listing::list(tx, &query(act.tenant_id, &act.reach, subject), None, limit)?.tickets)
 }
 
-/// What changes in a ticket when it refers to `to` in place of `from`.
+/// The change that makes a ticket refer to `to` instead of `from`.
 fn change(ticket: &Ticket, from: Subject, to: Subject) -> TicketChange {
     match (from, to) {
         (_, Subject::Organization(id)) => TicketChange { organization_id: Some(id), ..TicketChange::default() },

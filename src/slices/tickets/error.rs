@@ -1,4 +1,4 @@
-//! What can go wrong with tickets.
+//! The errors of tickets.
 
 use tenantd_base::{
     fault::{Fault, listed},
@@ -10,23 +10,23 @@ use super::model::{Status, TicketLink};
 
 #[derive(Debug, thiserror::Error)]
 pub enum TicketError {
-    #[error("there is no such ticket")]
+    #[error("ticket not found")]
     NotFound,
     /// The query and the body name different tickets.
-    #[error("two different tickets are named")]
+    #[error("the query and the body name different tickets")]
     OtherTarget,
-    #[error("the input is not valid: {}", listed(.0))]
+    #[error("the input is invalid: {}", listed(.0))]
     Invalid(Vec<Fault>),
-    #[error("a ticket cannot go from {from:?} to {to:?}")]
+    #[error("a ticket cannot change from {from:?} to {to:?}")]
     InvalidTransition { from: Status, to: Status },
-    #[error("an unfinished ticket has this dedup_key already")]
+    #[error("an open ticket has the same dedup_key")]
     Duplicate(TicketLink),
-    /// Items of a request that is done as a whole or not at all, by their places.
+    /// The failed items of an all-or-nothing request, by position.
     #[error("{} items failed", items.len())]
     Bulk { member: &'static str, items: Vec<(usize, TicketError)> },
     #[error(transparent)]
     Stale(#[from] Stale),
-    #[error("an event could not be written: {0}")]
+    #[error("cannot write an event: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -1,7 +1,7 @@
-//! The names of what tickets refer to, looked up in the directory once for a whole page.
+//! The names of what tickets refer to, looked up in the directory once per page.
 //!
-//! A ticket can refer to a device or a contact of another organization, for instance after one of them has moved. Readers who do not reach
-//! that organization see the id alone.
+//! A ticket can refer to a device or contact of another organization, for example after one of them has moved. Readers who
+//! cannot see that organization get only the id.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use tenantd_store::{Read, StoreError};
 
 use super::model::{Comment, Ticket};
 
-/// Someone's name, and address where it is known.
+/// The name of a person, and the email address if it is known.
 #[derive(Clone, Debug)]
 pub(super) struct Person {
     pub(super) name: String,
@@ -70,7 +70,7 @@ impl Labels {
         Ok(())
     }
 
-    /// Staff belong to the tenant, and everybody sees their names.
+    /// Staff belong to the tenant, and every reader may see their names.
     pub(super) fn add_person(&mut self, tx: &impl Read, tenant: TenantId, reach: &Reach, id: UserId) -> Result<(), StoreError> {
         if !self.people.contains_key(&id)
             && let Some(found) = directory::person(tx, tenant, id)?
@@ -81,7 +81,7 @@ impl Labels {
         Ok(())
     }
 
-    /// What the directory no longer has, or the reader does not reach, is shown by its id.
+    /// Returns the id if the directory does not have the organization, or the reader may not see it.
     pub(super) fn organization(&self, id: OrganizationId) -> String {
         self.organizations.get(&id).cloned().unwrap_or_else(|| id.to_string())
     }

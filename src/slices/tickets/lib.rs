@@ -1,8 +1,9 @@
-//! Tickets and what is promised for them: created by people, keys and alerts, moved through their states, commented on, closed by time.
+//! Tickets and their service levels: created by people, keys and alerts, moved through their statuses, commented on, and
+//! closed after a time.
 //!
-//! **Boundary:** organizations, people and devices are the directory's; a ticket holds their ids and looks up their names when it is
-//! shown. **Invariant:** the state of a ticket's promises is stored and changes by its own timers, so that it can be filtered by and is
-//! never out of date.
+//! **Boundary:** organizations, people and devices belong to the directory. A ticket stores their ids and looks up their
+//! names when it is shown. **Invariant:** the state of a ticket's service levels is stored and changed by its own timers. So
+//! it can be filtered by, and is never out of date.
 
 mod api;
 mod dependents;
@@ -38,7 +39,7 @@ pub use error::TicketError;
 pub use model::{Priority, ResolutionCode, Source, Status, Ticket, TicketRef, TicketType, Visibility};
 pub use service::{NewComment, NewTicket, NewTimeEntry, TicketChange};
 
-/// What stands in events beside the ticket.
+/// Additional members of event data, next to the ticket.
 pub const EVENT_MEMBERS: &[Member] = &[Member { kind: "ticket.commented", name: "comment", schema: "TicketComment" }];
 
 pub const EVENTS: &[&EventKind] = &[
@@ -83,7 +84,7 @@ impl Tickets {
         tasks.spawn(upkeep::TicketTimers::new(self.store.clone(), self.clocks.clone(), self.service.clone()));
     }
 
-    /// What workflows can do with tickets.
+    /// The workflow steps that tickets provide.
     pub fn steps(&self) -> Vec<StepEntry> {
         vec![
             StepEntry::local(steps::CreateTicket(self.clone())),
@@ -92,7 +93,7 @@ impl Tickets {
         ]
     }
 
-    /// What of a tenant's tickets goes along to another installation.
+    /// The ticket records of a tenant that move to another installation.
     pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
         Ok(repo::portable(api::shapes()?))
     }
@@ -102,12 +103,12 @@ impl Tickets {
     }
 }
 
-/// How many of the tenant's tickets are not finished, by status; one without any is not told.
+/// The number of unfinished tickets of the tenant by status. Omits statuses without tickets.
 pub fn backlog(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Status, u64)>, StoreError> {
     repo::backlog(tx, tenant)
 }
 
-/// The number of the tenant's newest ticket; 0 if it has none.
+/// The number of the tenant's newest ticket, or 0 if it has none.
 pub fn newest_number(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreError> {
     repo::newest_number(tx, tenant)
 }
@@ -117,24 +118,24 @@ pub fn ticket(tx: &impl Read, tenant: TenantId, id: TicketId) -> Result<Option<T
     repo::find(tx, tenant, TicketRef::Id(id))
 }
 
-/// The id of the ticket that people call by this name, such as `T-1042`.
+/// The id of the ticket with this reference, such as `T-1042`.
 pub fn id_by_name(tx: &impl Read, tenant: TenantId, name: &str) -> Result<Option<TicketId>, StoreError> {
     let Ok(wanted) = name.parse() else { return Ok(None) };
     Ok(repo::find(tx, tenant, wanted)?.map(|ticket| ticket.id))
 }
 
-/// Tickets of all tenants behind one of them, in the order of tenant and number.
+/// Tickets of all tenants that follow `after`, ordered by tenant and number.
 pub fn tickets_after(tx: &impl Read, after: Option<(TenantId, u64)>, limit: usize) -> Result<Vec<Ticket>, StoreError> {
     repo::list_after(tx, after, limit)
 }
 
-/// What the first comments on a ticket say.
+/// The texts of the first comments on a ticket.
 pub fn comment_texts(tx: &impl Read, ticket: &Ticket, limit: usize) -> Result<Vec<String>, StoreError> {
     let (comments, _) = repo::comments(tx, (ticket.tenant_id, ticket.number), None, limit)?;
     Ok(comments.into_iter().map(|comment| comment.body).collect())
 }
 
-/// The use cases, for those who compose them with their own.
+/// The use cases, for callers that combine them with their own.
 impl Tickets {
     pub fn create(&self, tx: &mut WriteTx, act: &mut Act, new: &NewTicket) -> Result<Ticket, TicketError> {
         let plan = self.service.plan_create(tx, act, new)?;
@@ -159,8 +160,8 @@ impl Tickets {
         Ok(self.service.commit(tx, act, plan)?.ticket)
     }
 
-    /// Does what time alone has done to tickets until now, each at its own time, the earliest first.
-    pub fn tend(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
-        upkeep::tend(&self.service, tx, act)
+    /// Performs all timer actions that are due by now, each at its own time, the earliest first.
+    pub fn run_due_timers(&self, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
+        upkeep::run_due_timers(&self.service, tx, act)
     }
 }

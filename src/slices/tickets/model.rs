@@ -1,5 +1,5 @@
-//! A ticket: its vocabulary, its states and what may follow what, its priority from impact and urgency. No store, no clock: what
-//! time does to a ticket is in `sla`.
+//! A ticket: its vocabularies, its statuses and their transitions, and its priority from impact and urgency. No store, no
+//! clock: `sla` contains what depends on time.
 
 use std::{collections::BTreeMap, str::FromStr};
 
@@ -14,7 +14,7 @@ use tenantd_store::events::Actor;
 
 use super::sla::Sla;
 
-/// Words that stand in the keys of an index, by their places.
+/// Vocabularies whose words are stored in index keys as their position in the list.
 macro_rules! in_keys {
     ($($type:ty),*) => {$(
         impl $type {
@@ -40,14 +40,14 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// The most urgent first.
+    /// Ordered from the most to the least urgent.
     #[derive(Default)]
     Priority:
     Critical "critical", High "high", #[default] Medium "medium", Low "low",
 }
 
 vocabulary! {
-    /// Of impact and of urgency.
+    /// The level of impact or urgency.
     Level:
     High "high", Medium "medium", Low "low",
 }
@@ -84,7 +84,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// What is done with a new ticket whose `dedup_key` an unfinished one has.
+    /// What to do with a new ticket if an unfinished one has the same `dedup_key`.
     #[derive(Default)]
     OnDuplicate:
     #[default] Comment "comment", Ignore "ignore", Reject "reject", Create "create",
@@ -103,7 +103,7 @@ impl Status {
         self.category() != StatusCategory::Done
     }
 
-    /// Whether a ticket may go from here to `to`. Staying is no move.
+    /// Whether a ticket may change from this status to `to`. Keeping the status is not a change.
     pub fn may_become(self, to: Self) -> bool {
         match self {
             Self::Closed | Self::Cancelled | Self::Merged => false,
@@ -133,13 +133,13 @@ impl Priority {
         }
     }
 
-    /// The given priority; else what impact and urgency make of it.
+    /// The given priority, else the one that follows from impact and urgency.
     pub fn choose(given: Option<Self>, impact: Option<Level>, urgency: Option<Level>) -> Option<Self> {
         given.or_else(|| Some(Self::from_matrix(impact?, urgency?)))
     }
 }
 
-/// How a ticket is named by a caller: by id, or by its number as `T-1042` or `1042`.
+/// How a caller names a ticket: by its id, or by its number as `T-1042` or `1042`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TicketRef {
     Id(TicketId),
@@ -147,7 +147,7 @@ pub enum TicketRef {
 }
 
 impl TicketRef {
-    /// The regular expression of what [`TicketRef::from_str`] reads.
+    /// The regular expression for the input of [`TicketRef::from_str`].
     pub fn pattern() -> String {
         format!("^(tkt_{}|[Tt]-[1-9][0-9]{{0,17}}|[1-9][0-9]{{0,17}})$", "[0-7][0-9a-hjkmnp-tv-z]{25}")
     }
@@ -175,12 +175,12 @@ impl std::fmt::Display for TicketRef {
     }
 }
 
-/// A number as people write it.
+/// The ticket reference for a number.
 pub fn reference(number: u64) -> String {
     format!("T-{number}")
 }
 
-/// Another ticket, found and known by both of its names.
+/// A reference to another ticket, by number and id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TicketLink {
     pub id: TicketId,
@@ -199,14 +199,14 @@ pub type CustomFields = BTreeMap<String, FieldValue>;
 
 pub const MAX_CUSTOM_FIELDS: usize = 100;
 
-/// The largest number of a custom field, 2^53 - 1: up to it every whole number is exact in every JSON reader.
+/// The largest number in a custom field, 2^53 - 1. Every JSON reader represents integers up to this limit exactly.
 pub const MAX_FIELD_NUMBER: u64 = 9_007_199_254_740_991;
 pub const MAX_FIELD_FLOAT: f64 = 9_007_199_254_740_991.0;
 
-/// What a description or a comment may hold, in bytes.
+/// The maximum size of a description or a comment in bytes.
 pub const MAX_TEXT_BYTES: usize = 65_536;
 
-/// Whether a text can name a custom field: `[a-z0-9_]{1,64}`.
+/// Whether a text is a valid name of a custom field: `[a-z0-9_]{1,64}`.
 pub fn is_field_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
 }
@@ -268,9 +268,9 @@ pub struct Ticket {
     pub closed_at: Option<Timestamp>,
     pub created_by: Actor,
     pub version: u64,
-    /// The number of the newest event about it.
+    /// The sequence number of the newest event about the ticket.
     pub last_seq: u64,
-    /// When time alone next changes the ticket.
+    /// When the next timer action of the ticket is due.
     pub timer_at: Option<Timestamp>,
 }
 
@@ -283,7 +283,7 @@ impl Ticket {
         reference(self.number)
     }
 
-    /// About how many bytes the ticket takes up as JSON, as answers and events have it. A stored ticket takes up less.
+    /// The approximate size of the ticket as JSON in answers and events. A stored ticket is smaller.
     pub fn json_bytes(&self) -> usize {
         let summary = self.resolution.as_ref().map(|resolution| &resolution.summary);
         let single = [
@@ -302,17 +302,17 @@ impl Ticket {
     }
 }
 
-/// What the parts of a ticket without texts of their own take up: ids, times, states, and the names of its fields.
+/// The size of the parts of a ticket that are not free text: ids, times, statuses and field names.
 const TICKET_BYTES: usize = 2 << 10;
-/// A device with its id and name.
+/// The size of a device with its id and name.
 const DEVICE_BYTES: usize = 320;
-/// Author, ids and times of a comment.
+/// The size of the author, ids and times of a comment.
 const COMMENT_BYTES: usize = 512;
-/// The longest number.
+/// The size of the longest number.
 const NUMBER_BYTES: usize = 24;
 
 impl FieldValue {
-    /// Whether it is not a number that some readers of JSON would round.
+    /// False for a number that some JSON readers would round.
     pub fn is_exact(&self) -> bool {
         match self {
             Self::Integer(number) => number.unsigned_abs() <= MAX_FIELD_NUMBER,
@@ -329,7 +329,7 @@ impl FieldValue {
     }
 }
 
-/// How many bytes a text takes up in JSON, with its quotes and a comma. Its escapes can be six times as long as the text.
+/// The size of a text in JSON, with its quotes and a comma. Escapes can make it six times as long.
 fn text_bytes(text: &str) -> usize {
     let escape = |byte: u8| -> usize {
         match byte {
@@ -347,14 +347,14 @@ pub struct Comment {
     pub id: CommentId,
     pub body: String,
     pub visibility: Visibility,
-    /// Who wrote it, when that is a contact and not the one who sent it.
+    /// The contact who wrote the comment, if someone else submitted it.
     pub contact_id: Option<UserId>,
     pub created_at: Timestamp,
     pub created_by: Actor,
 }
 
 impl Comment {
-    /// About how many bytes the comment takes up as JSON.
+    /// The approximate size of the comment as JSON.
     pub fn json_bytes(&self) -> usize {
         COMMENT_BYTES + text_bytes(&self.body)
     }
@@ -373,7 +373,7 @@ pub struct TimeEntry {
     pub created_by: Actor,
 }
 
-/// The words of a text without case and accents, each once, for searching.
+/// The unique words of a text without case and accents, for searching.
 pub fn words(text: &str) -> Vec<String> {
     use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
     const LONGEST: usize = 40;
@@ -399,7 +399,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_matrix_is_the_documented_one() {
+    fn the_priority_matrix_is_as_documented() {
         use Level::{High, Low, Medium};
         for (impact, urgency, priority) in [
             (High, High, Priority::Critical),
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_states_lead_anywhere_but_to_closed_and_final_ones_nowhere() {
+    fn transitions_depend_on_the_current_status() {
         for from in Status::ALL.iter().copied() {
             for to in Status::ALL.iter().copied() {
                 let expected = match from.name() {
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_is_named_by_its_id_or_its_number() {
+    fn a_reference_is_an_id_or_a_number() {
         for (text, number) in [("T-1042", 1042), ("t-7", 7), ("1042", 1042)] {
             assert_eq!(text.parse(), Ok(TicketRef::Number(number)));
         }
@@ -445,14 +445,14 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_a_text_are_those_of_its_json() {
+    fn text_bytes_equals_the_json_length() {
         for text in ["", "plain", "ä€", "\"quoted\"", "back\\slash", "a\nb\rc\td", "\u{8}\u{c}", "\u{0}\u{1f}", "\u{7f}"] {
             assert_eq!(text_bytes(text), serde_json::to_string(text).unwrap().len() + 1, "{text:?}");
         }
     }
 
     #[test]
-    fn words_have_neither_case_nor_accents() {
+    fn words_lose_case_and_accents() {
         assert_eq!(words("Drücker: ÉCOLE défaut, défaut #42"), ["42", "defaut", "drucker", "ecole"]);
     }
 }

@@ -1,7 +1,7 @@
-//! Tickets as they are stored, with all that they are found by. Numbers are given here, and nowhere else.
+//! Stored tickets and their indexes. Only this file assigns ticket numbers.
 //!
-//! **Invariant:** numbers of a tenant have no gaps and grow with the time of creation, so that an order by number is the order by
-//! creation and a time can be looked up among numbers.
+//! **Invariant:** the numbers of a tenant have no gaps and increase with the time of creation. Order by number is therefore
+//! order by creation, and a creation time can be found by binary search over the numbers.
 
 mod counts;
 mod facets;
@@ -29,7 +29,7 @@ use self::facets::{BY_ID, BY_TIMER};
 pub(super) use self::portable::{Shapes, portable};
 use super::model::{Status, Ticket, TicketRef};
 
-/// About how many bytes of records a page has. One with records that are larger ends before its limit.
+/// The approximate size of the records on a page, in bytes. A page with larger records ends before its limit.
 pub(crate) const PAGE_BYTES: usize = 8 << 20;
 
 pub(super) type TicketKey = (TenantId, u64);
@@ -58,16 +58,16 @@ impl Record for LastNumber {
 
 pub(super) static NUMBERS: Table<TenantId, LastNumber> = Table::new(catalog::TICKET_NUMBERS, &[]);
 
-/// How many tickets the tenant has: also its highest number.
+/// The number of tickets of the tenant, which is also the highest number.
 pub(super) fn total(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreError> {
     Ok(NUMBERS.get(tx, &tenant)?.map_or(0, |last| last.number))
 }
 
-/// The number and the time of creation of the tenant's next ticket. The time is never before that of the ticket before it.
 pub(super) fn newest_number(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreError> {
     Ok(NUMBERS.get(tx, &tenant)?.map_or(0, |last| last.number))
 }
 
+/// The number and the creation time of the tenant's next ticket. The time is never before that of the previous ticket.
 pub(super) fn next_number(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<(u64, Timestamp), StoreError> {
     Ok(NUMBERS.get(tx, &tenant)?.map_or((1, now), |last| (last.number + 1, now.max(last.created_at))))
 }
@@ -89,7 +89,7 @@ pub(super) fn list_after(tx: &impl Read, after: Option<TicketKey>, limit: usize)
     Ok(found.into_iter().map(|(_, ticket)| ticket).collect())
 }
 
-/// The unfinished ticket of the organization with this key that changed last.
+/// The most recently changed unfinished ticket of the organization with this key.
 pub(super) fn find_unfinished(
     tx: &impl Read,
     tenant: TenantId,
@@ -105,7 +105,7 @@ pub(super) fn find_unfinished(
     number.map_or(Ok(None), |number| get(tx, tenant, number))
 }
 
-/// Stores a new ticket under the number that [`next_number`] gave.
+/// Stores a new ticket with the number from [`next_number`].
 pub(super) fn insert(tx: &mut WriteTx, ticket: &Ticket) -> Result<(), StoreError> {
     NUMBERS.put(tx, &ticket.tenant_id, &LastNumber { number: ticket.number, created_at: ticket.created_at })?;
     counts::moved(tx, ticket.tenant_id, None, Some(ticket))?;
@@ -117,7 +117,7 @@ pub(super) fn update(tx: &mut WriteTx, before: &Ticket, after: &Ticket) -> Resul
     TICKETS.put(tx, &(after.tenant_id, after.number), after)
 }
 
-/// How many tickets are not finished, by status.
+/// The number of unfinished tickets by status.
 pub(super) fn backlog(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Status, u64)>, StoreError> {
     let mut found = Vec::new();
     for status in Status::ALL.iter().copied().filter(|status| status.is_unfinished()) {
@@ -127,17 +127,17 @@ pub(super) fn backlog(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Status, u
     Ok(found)
 }
 
-/// Tickets of any tenant whose time has come, the longest overdue first, and when the next does.
+/// Due tickets of all tenants, the longest overdue first, and when the next one is due.
 pub(super) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<TicketKey>, StoreError> {
     BY_TIMER.due(tx, reading, limit, |_| true)
 }
 
-/// The ticket of this tenant whose time came first, if it has come by `now`.
+/// The tenant's ticket with the earliest timer, if the timer is due at `now`.
 pub(super) fn first_due(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Option<TicketKey>, StoreError> {
     Ok(BY_TIMER.due_on(tx, Timeline::of(tenant), now, 1, |key| key.0 == tenant)?.found.pop())
 }
 
-/// The first number whose ticket was created at `time` or later.
+/// The first number whose ticket was created at or after `time`.
 pub(super) fn first_created(tx: &impl Read, tenant: TenantId, time: Timestamp) -> Result<u64, StoreError> {
     let (mut low, mut high) = (1, total(tx, tenant)? + 1);
     while low < high {
@@ -167,7 +167,7 @@ mod tests {
     };
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_is_unchanged() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let actor = Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() };
         let link = TicketLink { id: TicketId::from_bytes([9; 16]), number: 7 };

@@ -1,5 +1,5 @@
-//! What is done with tickets. A use case is planned on what can be read, and then written: so nothing is written before everything is
-//! checked, and a dry run is the plan without the writing.
+//! The use cases of tickets. Each one first builds a plan from what it reads, and then writes it. So nothing is written
+//! before everything is checked, and a dry run is a plan that is not written.
 
 mod change;
 mod changes;
@@ -34,7 +34,7 @@ use super::{
     labels::Labels,
     model::{Comment, Status, Ticket, TicketRef, TimeEntry},
     repo,
-    sla::{Crossing, CrossingKind, Promise, SlaPolicy},
+    sla::{Crossing, CrossingKind, SlaPolicy, TargetKind},
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -47,21 +47,24 @@ pub(super) static CREATED: EventKind = EventKind {
 };
 pub(super) static UPDATED: EventKind =
     EventKind { name: "ticket.updated", summary: "A ticket was changed.", has_changes: true, ..CREATED };
-pub(super) static COMMENTED: EventKind =
-    EventKind { name: "ticket.commented", summary: "A ticket got a comment, which stands beside it in `comment`.", ..CREATED };
+pub(super) static COMMENTED: EventKind = EventKind {
+    name: "ticket.commented",
+    summary: "A comment was added to a ticket. The event contains it in `comment`.",
+    ..CREATED
+};
 pub(super) static RESOLVED: EventKind = EventKind { name: "ticket.resolved", summary: "A ticket was resolved.", ..CREATED };
 pub(super) static CLOSED: EventKind =
-    EventKind { name: "ticket.closed", summary: "A ticket was closed, by someone or after its time.", ..CREATED };
+    EventKind { name: "ticket.closed", summary: "A ticket was closed, by someone or automatically.", ..CREATED };
 pub(super) static REOPENED: EventKind =
-    EventKind { name: "ticket.reopened", summary: "A resolved ticket was opened again.", ..CREATED };
+    EventKind { name: "ticket.reopened", summary: "A resolved ticket was reopened.", ..CREATED };
 pub(super) static SLA_AT_RISK: EventKind = EventKind {
     name: "ticket.sla_at_risk",
-    summary: "Three quarters of the time that was promised are used up.",
+    summary: "A service level target of a ticket has used 75 % of its time.",
     has_changes: true,
     ..CREATED
 };
 pub(super) static SLA_BREACHED: EventKind =
-    EventKind { name: "ticket.sla_breached", summary: "A promised time is over.", has_changes: true, ..CREATED };
+    EventKind { name: "ticket.sla_breached", summary: "A ticket missed a service level target.", has_changes: true, ..CREATED };
 pub(super) static SLA_UPDATED: EventKind = EventKind {
     name: "sla.updated",
     summary: "The service levels or the working hours were changed.",
@@ -81,19 +84,19 @@ pub(super) struct Service {
 #[derive(Debug)]
 pub(super) struct Committed {
     pub(super) ticket: Ticket,
-    /// As events show it, and so do answers.
+    /// The ticket in the form that events and responses show.
     pub(super) shown: Box<RawValue>,
 }
 
 /// What a use case will write.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// The ticket as it is; `None` for a new one.
+    /// The current ticket. `None` if the ticket is new.
     pub(super) before: Option<Ticket>,
     pub(super) after: Ticket,
     pub(super) comment: Option<Comment>,
     pub(super) time_entry: Option<TimeEntry>,
-    /// Whether the ticket was there when one was to be created.
+    /// Whether a creation found an existing ticket with the same `dedup_key`.
     pub(super) deduplicated: bool,
     events: Vec<(&'static EventKind, Option<Changes>)>,
 }
@@ -107,7 +110,7 @@ impl Plan {
         self.events.is_empty()
     }
 
-    /// About how many bytes there are to write: the ticket, and each event with the ticket in it.
+    /// The approximate number of bytes to write: the ticket, and each event, which contains the ticket.
     pub(super) fn bytes(&self) -> usize {
         let comment = self.comment.as_ref().map_or(0, Comment::json_bytes);
         self.after.json_bytes() * (1 + self.events.len()) + 2 * comment
@@ -126,12 +129,12 @@ impl Service {
         }
     }
 
-    /// The tenant's promises, its own or the standard ones.
+    /// The service levels of the tenant: its own or the default ones.
     pub(super) fn policy(&self, tx: &impl Read, tenant: TenantId) -> Result<SlaPolicy, StoreError> {
         Ok(repo::policy(tx, tenant)?.unwrap_or_else(|| SlaPolicy::standard(&self.time_zone)))
     }
 
-    /// When time alone next changes the ticket.
+    /// When the next timer action of the ticket is due.
     pub(super) fn timer(&self, ticket: &Ticket) -> Option<Timestamp> {
         let close = ticket.resolved_at.filter(|_| ticket.status == Status::Resolved).map(|at| at + self.auto_close);
         ticket.sla.next_crossing().into_iter().chain(close).min()
@@ -141,13 +144,13 @@ impl Service {
         repo::update(tx, ticket, &Ticket { timer_at: self.timer(ticket), ..ticket.clone() })
     }
 
-    /// Writes a plan and its events, in the transaction that it was planned in.
+    /// Writes a plan and its events. Must run in the transaction in which the plan was made.
     pub(super) fn commit(&self, tx: &mut WriteTx, act: &mut Act, plan: Plan) -> Result<Committed, TicketError> {
         let Plan { before, after: mut ticket, comment, time_entry, events, .. } = plan;
         let labels = Labels::of_tickets(tx, ticket.tenant_id, &Reach::Everything, [&ticket])?;
         let shown = ticket.describe((&labels, act.now))?;
         if events.is_empty() {
-            // A change that changes nothing has no event, and is not written.
+            // A change without effect writes nothing and has no event.
             return Ok(Committed { ticket, shown });
         }
         let key = (ticket.tenant_id, ticket.number);
@@ -181,12 +184,12 @@ impl Service {
     }
 }
 
-/// The events of thresholds that were crossed.
+/// The events for thresholds that were crossed.
 fn crossing_events(crossings: &[Crossing]) -> impl Iterator<Item = (&'static EventKind, Option<Changes>)> {
     crossings.iter().map(|crossing| {
-        let clock = match crossing.promise {
-            Promise::FirstResponse => "sla.first_response",
-            Promise::Resolution => "sla.resolution",
+        let clock = match crossing.target_kind {
+            TargetKind::FirstResponse => "sla.first_response",
+            TargetKind::Resolution => "sla.resolution",
         };
         let (kind, from, to) = match crossing.kind {
             CrossingKind::AtRisk => (&SLA_AT_RISK, "on_track", "at_risk"),
@@ -196,12 +199,12 @@ fn crossing_events(crossings: &[Crossing]) -> impl Iterator<Item = (&'static Eve
     })
 }
 
-/// The ticket, if it is within reach.
+/// The ticket, if the caller may see its organization.
 pub(super) fn find(tx: &impl Read, tenant: TenantId, reach: &Reach, named: TicketRef) -> Result<Option<Ticket>, StoreError> {
     Ok(repo::find(tx, tenant, named)?.filter(|ticket| reach.covers(Some(ticket.organization_id))))
 }
 
-/// The ticket that a request names, in one place or in two that must agree.
+/// The ticket that a request names. If the request names it twice, both names must agree.
 pub(super) fn target(tx: &impl Read, act: &Act, named: TicketRef, also: Option<TicketRef>) -> Result<Ticket, TicketError> {
     let ticket = find(tx, act.tenant_id, &act.reach, named)?.ok_or(TicketError::NotFound)?;
     match also {

@@ -1,4 +1,5 @@
-//! The steps `ticket.create`, `ticket.update` and `ticket.comment` of workflows: use cases in the transaction of the step's result.
+//! The workflow steps `ticket.create`, `ticket.update` and `ticket.comment`. They run in the transaction that stores the
+//! result of the step.
 
 use serde_json::{Value, json};
 
@@ -26,11 +27,11 @@ impl From<TicketError> for LocalError {
         let step = |code: &str, message: String| Self::Step(StepError::new(code, message));
         match error {
             TicketError::Store(error) => Self::Store(error),
-            TicketError::NotFound => step("ticket_not_found", "there is no such ticket".to_owned()),
+            TicketError::NotFound => step("ticket_not_found", "ticket not found".to_owned()),
             TicketError::Invalid(faults) => step("invalid_input", listed(&faults)),
             TicketError::InvalidTransition { .. } => step("invalid_transition", error.to_string()),
             TicketError::Duplicate(_) => step("already_exists", error.to_string()),
-            // Another change came between: the next attempt sees it.
+            // Another change came first. A retry sees it.
             TicketError::Stale(_) => Self::Step(StepError::retryable("version_conflict", error.to_string())),
             TicketError::OtherTarget | TicketError::Bulk { .. } | TicketError::Event(_) => step("ticket_failed", error.to_string()),
         }
@@ -47,7 +48,7 @@ fn planned(tx: &impl Read, ticket: Ticket, now: Timestamp, verb: &str) -> Result
     Ok(Planned { output: Some(forms::show(tx, ticket, now)?), summary })
 }
 
-/// A form of a new ticket, which says where it comes from unless the definition does.
+/// Parses a new ticket. Its source is `workflow`, unless the definition sets another one.
 fn new_ticket(with: &Value) -> Result<NewTicket, LocalError> {
     let mut new = forms::read_new(with)?;
     if with.get("source").is_none() {
@@ -65,7 +66,7 @@ impl StepType for CreateTicket {
     }
 
     fn summary(&self) -> &'static str {
-        "Creates a ticket, which is its output. Takes what the request to create one takes."
+        "Creates a ticket. The input has the fields of the API request that creates a ticket. The output is the new ticket."
     }
 
     fn scopes(&self) -> Grants {
@@ -103,7 +104,7 @@ impl StepType for UpdateTicket {
     }
 
     fn summary(&self) -> &'static str {
-        "Changes a ticket by a merge patch. Its output is the ticket after it."
+        "Changes a ticket with a merge patch. The output is the changed ticket."
     }
 
     fn scopes(&self) -> Grants {
@@ -143,7 +144,7 @@ impl StepType for CommentOnTicket {
     }
 
     fn summary(&self) -> &'static str {
-        "Adds a comment to a ticket. Its output is the ticket after it."
+        "Adds a comment to a ticket. The output is the changed ticket."
     }
 
     fn scopes(&self) -> Grants {
@@ -155,7 +156,7 @@ impl StepType for CommentOnTicket {
     }
 
     fn example(&self) -> Value {
-        json!({"id": "{{ event.data.ticket.id }}", "body": "The promised time is over; {{ run.workflow_name }} has escalated it."})
+        json!({"id": "{{ event.data.ticket.id }}", "body": "The service level target was missed. {{ run.workflow_name }} has escalated the ticket."})
     }
 
     fn plan(&self, tx: &ReadTx, planning: &Planning, with: &Value) -> Result<Planned, LocalError> {

@@ -1,5 +1,5 @@
-//! Does what time does to tickets. It is driven by the index of timers alone, so a restart and normal running are one path, and what
-//! fell due while the server was down is done at the start.
+//! Performs the timer actions of tickets. The index of timers is their only input, so a restart needs no special case:
+//! actions that became due while the server was down run at the start.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,18 +12,18 @@ use tenantd_store::{
 
 use super::{error::TicketError, model::Ticket, repo, service::Service};
 
-/// How many tickets one transaction touches.
+/// The maximum number of tickets per transaction.
 const BATCH: usize = 100;
 
 fn actor() -> Actor {
     Actor::system("Ticket timers")
 }
 
-/// Does what is due with the ticket by now.
-fn age(service: &Service, tx: &mut WriteTx, act: &mut Act, ticket: Ticket) -> Result<(), TicketError> {
+/// Performs the timer actions of a ticket that are due.
+fn run_timers(service: &Service, tx: &mut WriteTx, act: &mut Act, ticket: Ticket) -> Result<(), TicketError> {
     let plan = service.plan_upkeep(tx, act, ticket)?;
     if plan.changes_nothing() {
-        // The timer was set by other settings than those of now.
+        // The timer was computed with earlier settings.
         service.reset_timer(tx, &plan.after)?;
     } else {
         service.commit(tx, act, plan)?;
@@ -31,16 +31,16 @@ fn age(service: &Service, tx: &mut WriteTx, act: &mut Act, ticket: Ticket) -> Re
     Ok(())
 }
 
-/// Does what fell due with the tenant's tickets until now, each at its own time. For a story that is told after the event; a
-/// server that runs has [`TicketTimers`].
-pub(super) fn tend(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
-    let (now, teller) = (act.now, std::mem::replace(&mut act.actor, actor()));
+/// Performs all timer actions of the tenant that are due by now, each at its own time. Used to create sample data in the
+/// past. A running server uses [`TicketTimers`].
+pub(super) fn run_due_timers(service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<(), TicketError> {
+    let (now, caller) = (act.now, std::mem::replace(&mut act.actor, actor()));
     while let Some((tenant, number)) = repo::first_due(tx, act.tenant_id, now)? {
         let Some(ticket) = repo::get(tx, tenant, number)? else { break };
         act.now = service.timer(&ticket).unwrap_or(now).min(now);
-        age(service, tx, act, ticket)?;
+        run_timers(service, tx, act, ticket)?;
     }
-    (act.now, act.actor) = (now, teller);
+    (act.now, act.actor) = (now, caller);
     Ok(())
 }
 
@@ -89,9 +89,9 @@ impl Task for TicketTimers {
             .write(move |tx| {
                 for (intent, number) in &intents {
                     let mut act = intent.begin();
-                    // Planned on the ticket as it is now: whatever was done in the meantime is no longer due.
+                    // Plan with the current ticket: an action may no longer be due.
                     if let Some(ticket) = repo::get(tx, act.tenant_id, *number)? {
-                        age(&service, tx, &mut act, ticket)?;
+                        run_timers(&service, tx, &mut act, ticket)?;
                     }
                 }
                 Ok::<_, TicketError>(())

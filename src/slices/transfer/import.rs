@@ -1,9 +1,11 @@
-//! A tenant from its lines, in bounded transactions. The file is read twice by whoever sends it: once to be checked, with everything that
-//! is in the way told and nothing written, and once to be taken in.
+//! Imports a tenant from its lines, in bounded transactions. The client sends the file twice: first to check it, which
+//! reports every conflict and writes nothing, and then to import it.
 //!
-//! **Invariant:** the tenant's own record, which lets anybody in, is written with the last transaction, after the last line was found good.
-//! What an import has written that fails is removed; one that was cut off by a crash is known by its row, and removed by the next.
-//! **Invariant:** no line is stored before a signature covers it, unless the file counts as unverified: then nothing of it can act.
+//! **Invariant:** the tenant's own record, which allows sign-in, is written in the last transaction, after the last line was
+//! checked. If an import fails, everything that it has written is removed. After a crash, the import record shows that an
+//! import was interrupted, and the next import removes its data.
+//! **Invariant:** no line is stored before a signature covers it, unless the file is accepted as unverified. Then nothing in
+//! it can act.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -22,7 +24,7 @@ use tenantd_platform::{NewTenant, TenantError};
 use tenantd_store::{
     ReadTx, StoreError, WriteTx, erase,
     events::{self, Intent},
-    portable::{Arrival, Landing, Line, PortError, SwitchedOff, Trust, check_form},
+    portable::{Arrival, EventNumbers, Line, PortError, SwitchedOff, Trust, check_form},
 };
 
 use super::{
@@ -30,78 +32,78 @@ use super::{
     error::TransferError,
     model::{BadHeader, Content, Header, Reader, RecordLine, Secrets},
     repo::{IMPORTS, ImportRecord},
-    signature::Covered,
+    signature::SignedContent,
 };
 
-/// The most lines of one transaction, and the most bytes of them.
+/// The maximum number of lines per transaction, and their maximum size.
 const BATCH_LINES: usize = 400;
 const BATCH_BYTES: usize = 1 << 20;
-/// Lines and bytes that may wait for their signature: more than any export of ours leaves without one.
+/// The maximum number and size of lines that wait for their signature. Our exports never have more without one.
 const UNSIGNED_LINES: usize = 1_000;
 const UNSIGNED_BYTES: usize = 32 << 20;
-/// Transactions after which the removal looks whether there is more.
+/// The number of transactions before the removal checks whether there is more.
 const REMOVED_AT_ONCE: usize = 40;
-/// How many conflicts are told one by one.
-const TOLD: usize = 100;
+/// The maximum number of conflicts that are listed.
+const MAX_LISTED_CONFLICTS: usize = 100;
 
-/// What is wanted of the lines that follow.
+/// The options of an import.
 #[derive(Debug)]
-pub(super) struct Order {
-    /// Write nothing, and tell what is in the way.
+pub(super) struct ImportOptions {
+    /// Writes nothing, and reports all conflicts.
     pub(super) check_only: bool,
     pub(super) slug: Option<String>,
     pub(super) travel: Option<Sealer>,
-    /// Installations whose signatures count beside this one's.
+    /// Keys of other installations whose signatures are accepted.
     pub(super) trusted: Vec<PublicKey>,
-    /// Take the file whoever it is from, without anything that acts.
+    /// Accepts a file without a valid signature, with everything in it switched off that could act.
     pub(super) accept_unverified: bool,
-    /// Whether another installation's file may bring an evaluation tenant.
+    /// Whether a file of another installation may contain an evaluation tenant.
     pub(super) allow_evaluation: bool,
 }
 
-/// What came of it.
+/// The result of an import.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) header: Header,
-    /// The key that has signed the file, if that was checked.
+    /// The key that signed the file, if the signatures were verified.
     pub(super) signed_by: Option<PublicKey>,
     pub(super) counts: BTreeMap<String, u64>,
     pub(super) notes: Vec<String>,
     pub(super) switched_off: BTreeMap<&'static str, SwitchedOff>,
-    /// Line and reason of what is in the way.
+    /// Line and reason of each conflict.
     pub(super) conflicts: Vec<(u64, String)>,
     pub(super) more_conflicts: u64,
 }
 
-/// A line that waits for its signature, or for its transaction.
+/// A line that waits for its signature or for its transaction.
 #[derive(Debug)]
-struct Held {
+struct PendingLine {
     number: u64,
     portable: usize,
     line: Vec<u8>,
 }
 
-/// An import that is under way.
+/// A running import.
 #[derive(Debug)]
 pub(super) struct Import {
     core: Core,
     check_only: bool,
     header: Header,
     reader: Reader,
-    /// Who must have signed the lines; `None` for an unverified file.
+    /// The key that must have signed the lines. `None` for an unverified file.
     signer: Option<PublicKey>,
-    covered: Covered,
+    covered: SignedContent,
     /// Lines that no signature covers yet.
-    unsigned: VecDeque<Held>,
+    unsigned: VecDeque<PendingLine>,
     unsigned_bytes: usize,
-    /// What is known of the lines that were examined, and of those that were stored: the places of events differ between the two.
+    /// What is known of the examined and of the stored lines. The log positions of events differ between the two.
     examined: Arc<Arrival>,
     stored: Arc<Arrival>,
-    batch: Vec<Held>,
+    batch: Vec<PendingLine>,
     bytes: usize,
-    /// The last line that was read.
+    /// The number of the last line that was read.
     number: u64,
-    /// The portable that the last line was of: lines come in the order of those.
+    /// The index of the last line's portable. Lines are ordered by this index.
     portable: usize,
     conflicts: Vec<(u64, String)>,
     more_conflicts: u64,
@@ -116,8 +118,8 @@ fn at_line(number: u64, error: PortError) -> TransferError {
 }
 
 impl Import {
-    /// Begins with the first line of the file. From here on either [`Self::finish`] or [`Self::abandon`] is due.
-    pub(super) async fn begin(core: &Core, order: Order, first_line: &[u8]) -> Result<Self, TransferError> {
+    /// Starts with the first line of the file. Afterwards the caller must call [`Self::finish`] or [`Self::abandon`].
+    pub(super) async fn begin(core: &Core, options: ImportOptions, first_line: &[u8]) -> Result<Self, TransferError> {
         let alone = core.importing.clone().try_lock_owned().map_err(|_| TransferError::Busy)?;
         let header = Header::read(first_line).map_err(|bad| match bad {
             BadHeader::NotAnExport(reason) => TransferError::NotAnExport(reason),
@@ -127,36 +129,36 @@ impl Import {
         if !tenant.is_of_tenant() {
             return Err(TransferError::NoTenantId(tenant));
         }
-        let signer = core.signer_of(&header, &order)?;
-        // Before kinds were in the first line, ids alone told most evaluation tenants.
+        let signer = core.signer_of(&header, &options)?;
+        // Old exports do not contain the kind of the tenant. The id shows most evaluation tenants.
         let by_id = if tenant.has_own_clock() { TenantKind::Evaluation } else { TenantKind::Standard };
         let kind = header.tenant.kind.unwrap_or(by_id);
         if kind == TenantKind::Platform {
             return Err(TransferError::PlatformTenant);
         }
-        if kind == TenantKind::Evaluation && signer != Some(core.public_key) && !order.allow_evaluation {
+        if kind == TenantKind::Evaluation && signer != Some(core.public_key) && !options.allow_evaluation {
             return Err(TransferError::EvaluationNotAllowed);
         }
-        if header.secrets == Secrets::Sealed && order.travel.is_none() {
+        if header.secrets == Secrets::Sealed && options.travel.is_none() {
             return Err(TransferError::PassphraseNeeded);
         }
-        if let Some(slug) = &order.slug {
+        if let Some(slug) = &options.slug {
             let named = NewTenant { name: String::new(), slug: Some(slug.clone()), kind: TenantKind::Standard, expires_days: None };
             named.slug()?;
         }
         core.check_absent(tenant)?;
-        let before = if order.check_only { 0 } else { core.prepare(tenant).await? };
+        let before = if options.check_only { 0 } else { core.prepare(tenant).await? };
         let trust = if signer.is_some() { Trust::Verified } else { Trust::Unverified };
         let arrival = |before: u64| {
-            let mut arrival = Arrival::new(tenant, kind, now, trust, Landing::new(before), core.others.sealer.clone());
-            (arrival.travel, arrival.slug) = (order.travel.clone(), order.slug.clone());
+            let mut arrival = Arrival::new(tenant, kind, now, trust, EventNumbers::new(before), core.others.sealer.clone());
+            (arrival.travel, arrival.slug) = (options.travel.clone(), options.slug.clone());
             Arc::new(arrival)
         };
-        let mut covered = Covered::default();
+        let mut covered = SignedContent::default();
         covered.take(first_line);
         Ok(Self {
             core: core.clone(),
-            check_only: order.check_only,
+            check_only: options.check_only,
             header,
             reader: Reader::default(),
             signer,
@@ -175,7 +177,7 @@ impl Import {
         })
     }
 
-    /// Takes the next line.
+    /// Processes the next line.
     pub(super) async fn take(&mut self, line: Vec<u8>) -> Result<(), TransferError> {
         self.number += 1;
         let number = self.number;
@@ -194,49 +196,50 @@ impl Import {
             }
             Content::Record(record) => {
                 let place = portables.iter().position(|portable| portable.kind() == record.kind);
-                let place = place.ok_or_else(|| wrong(format!("this release knows no records of the type {}", record.kind)))?;
+                let place =
+                    place.ok_or_else(|| wrong(format!("this release does not know records of the type {}", record.kind)))?;
                 check_form(record.key, record.record).map_err(wrong)?;
                 place
             }
         };
         if portable < self.portable {
-            return Err(wrong("its type comes behind one that refers to it".to_owned()));
+            return Err(wrong("it must come before the records that refer to it".to_owned()));
         }
         self.portable = portable;
         self.covered.take(&line);
-        let held = Held { number, portable, line };
+        let pending = PendingLine { number, portable, line };
         if self.signer.is_none() {
-            return self.accept(held).await;
+            return self.accept(pending).await;
         }
-        self.unsigned_bytes += held.line.len();
-        self.unsigned.push_back(held);
+        self.unsigned_bytes += pending.line.len();
+        self.unsigned.push_back(pending);
         if self.unsigned.len() > UNSIGNED_LINES || self.unsigned_bytes > UNSIGNED_BYTES {
             return Err(TransferError::SignatureMissing(number));
         }
         Ok(())
     }
 
-    /// Lets the lines go on that a signature covers now.
+    /// Passes on the lines that a signature now covers.
     async fn release(&mut self) -> Result<(), TransferError> {
         self.unsigned_bytes = 0;
-        while let Some(held) = self.unsigned.pop_front() {
-            self.accept(held).await?;
+        while let Some(pending) = self.unsigned.pop_front() {
+            self.accept(pending).await?;
         }
         Ok(())
     }
 
-    async fn accept(&mut self, held: Held) -> Result<(), TransferError> {
-        // The last type is the tenant's own record, which waits for the last line.
-        let is_last = held.portable + 1 == self.core.others.portables.len();
+    async fn accept(&mut self, pending: PendingLine) -> Result<(), TransferError> {
+        // The last portable is the tenant's own record. It waits for the last line.
+        let is_last = pending.portable + 1 == self.core.others.portables.len();
         if self.batch.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES || is_last {
             self.settle().await?;
         }
-        self.bytes += held.line.len();
-        self.batch.push(held);
+        self.bytes += pending.line.len();
+        self.batch.push(pending);
         Ok(())
     }
 
-    /// Examines the lines that wait, and stores them.
+    /// Examines and stores the waiting lines.
     async fn settle(&mut self) -> Result<(), TransferError> {
         let batch = Arc::new(std::mem::take(&mut self.batch));
         self.bytes = 0;
@@ -251,8 +254,8 @@ impl Import {
         Ok(())
     }
 
-    /// Checks lines on a thread that may take its time. What is in the way ends an import, and is gathered by a check.
-    async fn examine(&mut self, batch: Arc<Vec<Held>>) -> Result<(), TransferError> {
+    /// Examines lines on a blocking thread. A conflict ends an import; a check collects conflicts.
+    async fn examine(&mut self, batch: Arc<Vec<PendingLine>>) -> Result<(), TransferError> {
         let (core, before, seed) = (self.core.clone(), self.examined.clone(), Seed::from_os());
         let (examined, conflicts) = self.core.store.scan(move |tx| core.examine(tx, &before, seed, &batch)).await?;
         self.examined = Arc::new(examined);
@@ -260,7 +263,7 @@ impl Import {
             if !self.check_only {
                 return Err(TransferError::Line { number, reason });
             }
-            if self.conflicts.len() < TOLD {
+            if self.conflicts.len() < MAX_LISTED_CONFLICTS {
                 self.conflicts.push((number, reason));
             } else {
                 self.more_conflicts += 1;
@@ -269,7 +272,7 @@ impl Import {
         Ok(())
     }
 
-    /// The end of the lines. What was imported is whole from here on.
+    /// Processes the end of the file. After this, the imported tenant is complete.
     pub(super) async fn finish(&mut self, intent: Intent) -> Result<Report, TransferError> {
         if !self.reader.has_ended() {
             return Err(TransferError::CutOff(self.number));
@@ -277,7 +280,7 @@ impl Import {
         if self.signer.is_some() && !self.reader.is_closed() {
             return Err(TransferError::SignatureMissing(self.number));
         }
-        if self.batch.last().is_none_or(|held| held.portable + 1 != self.core.others.portables.len()) {
+        if self.batch.last().is_none_or(|pending| pending.portable + 1 != self.core.others.portables.len()) {
             return Err(TransferError::Line { number: self.number, reason: "the tenant's own record is missing".to_owned() });
         }
         let batch = Arc::new(std::mem::take(&mut self.batch));
@@ -289,7 +292,7 @@ impl Import {
             let tenant = self.stored.tenant;
             let last = move |tx: &mut WriteTx| {
                 let arrived = core.store_batch(tx, &before, seed, &batch)?;
-                core.others.tenants.arrived(tx, &mut intent.begin(), tenant)?;
+                core.others.tenants.announce_imported(tx, &mut intent.begin(), tenant)?;
                 IMPORTS.remove(tx, &tenant)?;
                 Ok::<_, TransferError>(arrived)
             };
@@ -308,7 +311,7 @@ impl Import {
         })
     }
 
-    /// Removes what was stored so far.
+    /// Removes everything that was stored so far.
     pub(super) async fn abandon(self) -> Result<(), StoreError> {
         if self.check_only {
             return Ok(());
@@ -318,14 +321,14 @@ impl Import {
 }
 
 impl Core {
-    /// Whose signatures the lines must have; `None` when the operator takes the file without.
-    fn signer_of(&self, header: &Header, order: &Order) -> Result<Option<PublicKey>, TransferError> {
-        if order.accept_unverified {
+    /// The key that must have signed the lines. `None` if the operator accepts an unverified file.
+    fn signer_of(&self, header: &Header, options: &ImportOptions) -> Result<Option<PublicKey>, TransferError> {
+        if options.accept_unverified {
             return Ok(None);
         }
         let named = header.signer.as_deref().filter(|_| header.is_signed()).ok_or(TransferError::Unsigned)?;
         let key: PublicKey = named.parse().map_err(|_| TransferError::Unsigned)?;
-        if key == self.public_key || order.trusted.contains(&key) {
+        if key == self.public_key || options.trusted.contains(&key) {
             Ok(Some(key))
         } else {
             Err(TransferError::UnknownSigner(key.key_id()))
@@ -340,23 +343,23 @@ impl Core {
         }
     }
 
-    /// Makes room for a tenant: nothing is left of it, and nothing that was still to be done with it is done to what comes now. The last
+    /// Prepares for a new tenant: removes leftovers and pending jobs of an earlier tenant with the same id. Returns the last
     /// number of its events.
     async fn prepare(&self, tenant: TenantId) -> Result<u64, TransferError> {
         self.clear(tenant).await?;
         let (tenants, started) = (self.others.tenants.clone(), ImportRecord { started_at: self.clock.now() });
         self.store
             .write(move |tx| {
-                tenants.forget_errand(tx, tenant)?;
+                tenants.remove_pending_job(tx, tenant)?;
                 IMPORTS.put(tx, &tenant, &started)
             })
             .await?;
         Ok(self.store.read(|tx| events::last_number(tx, tenant))?)
     }
 
-    fn store_batch(&self, tx: &mut WriteTx, before: &Arrival, seed: Seed, batch: &[Held]) -> Result<Arrival, TransferError> {
+    fn store_batch(&self, tx: &mut WriteTx, before: &Arrival, seed: Seed, batch: &[PendingLine]) -> Result<Arrival, TransferError> {
         let mut arrival = before.begin(seed, events::last_number(tx, before.tenant)?);
-        for Held { number, portable, line } in batch {
+        for PendingLine { number, portable, line } in batch {
             let record = RecordLine::read(line).map_err(|reason| TransferError::Line { number: *number, reason })?;
             let Some(portable) = self.others.portables.get(*portable) else { continue };
             let line = Line { key: record.key, record: record.record };
@@ -365,16 +368,16 @@ impl Core {
         Ok(arrival)
     }
 
-    /// What is in the way of the lines.
+    /// Finds the conflicts of the lines.
     fn examine(
         &self,
         tx: &ReadTx,
         before: &Arrival,
         seed: Seed,
-        batch: &[Held],
+        batch: &[PendingLine],
     ) -> Result<(Arrival, Vec<(u64, String)>), TransferError> {
         let (mut arrival, mut conflicts) = (before.begin(seed, 0), Vec::new());
-        for Held { number, portable, line } in batch {
+        for PendingLine { number, portable, line } in batch {
             let record = RecordLine::read(line).map_err(|reason| TransferError::Line { number: *number, reason })?;
             let Some(portable) = self.others.portables.get(*portable) else { continue };
             let line = Line { key: record.key, record: record.record };
@@ -384,7 +387,7 @@ impl Core {
         Ok((arrival, conflicts))
     }
 
-    /// Checks what only all records together show.
+    /// Checks what shows only when all records are considered together.
     fn verify(&self, tx: &ReadTx, arrival: &Arrival) -> Result<(), TransferError> {
         self.others.portables.iter().try_for_each(|portable| {
             portable.verify(tx, arrival).map_err(|error| match error {
@@ -394,7 +397,7 @@ impl Core {
         })
     }
 
-    /// Removes everything that there is of a tenant that is not there: what imports have left behind.
+    /// Removes all rows of a tenant that does not exist, which earlier imports have left behind.
     async fn clear(&self, tenant: TenantId) -> Result<(), StoreError> {
         while erase(&self.store, &self.others.rows, tenant, REMOVED_AT_ONCE).await? {}
         self.store.write(move |tx| IMPORTS.remove(tx, &tenant).map(drop)).await

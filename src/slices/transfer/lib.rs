@@ -1,8 +1,10 @@
-//! Tenants on their way between installations: all of one as lines of JSON, and a tenant from such lines.
+//! Moves tenants between installations: exports all records of a tenant as lines of JSON, and imports a tenant from such lines.
 //!
-//! Each slice describes the lines of its own tables (`kernel/store/portable`). This slice puts them in order, signs them, and takes them in. **Invariant:** an export is one snapshot in which nothing is left to be done with the tenant's events.
-//! **Invariant:** a tenant that arrives is there when all of it is: its own record comes with the last transaction. **Invariant:** a file is
-//! input. No line is stored that was not checked as its use case would, and nothing of a file that nobody vouches for can act.
+//! Each slice describes the lines of its own tables (`kernel/store/portable`). This slice orders, signs and imports them.
+//! **Invariant:** an export is one snapshot in which all events of the tenant have been processed.
+//! **Invariant:** an imported tenant becomes visible only when it is complete, because its own record is written in the last
+//! transaction. **Invariant:** a file is untrusted input. Every line is checked like a use case before it is stored, and
+//! nothing in an unverified file can act.
 
 mod api;
 mod error;
@@ -28,22 +30,22 @@ use tenantd_store::{Checked, Store, TenantRows, portable::Portable};
 pub use error::TransferError;
 pub use model::{FORMAT, Header};
 
-/// What exports of an installation with this key are checked with, and what the key is for.
+/// The public key that verifies exports of an installation with this key, and its purpose.
 pub fn public_key(key: &InstallationKey) -> Result<(&'static str, PublicKey), SignatureError> {
     Ok((signature::PURPOSE, Signer::of(key, signature::PURPOSE)?.public_key()?))
 }
 
-/// What the slice is given of the others.
+/// What this slice needs from the other slices.
 pub struct Others {
     pub tenants: Tenants,
     pub sealer: Sealer,
-    /// The tables of all slices, in an order in which what is referred to comes first and the tenant's own record last.
+    /// The tables of all slices. Records come before the records that refer to them; the tenant's own record is last.
     pub portables: Vec<Box<dyn Portable>>,
-    /// Everything that tenants have anywhere: what an import has left behind is removed by it.
+    /// All tables with rows of tenants, to remove the data of failed imports.
     pub rows: Vec<&'static dyn TenantRows>,
-    /// Readers of the log whose work leaves with the tenant.
+    /// Log consumers whose work is exported with the tenant.
     pub consumers: Vec<&'static str>,
-    /// Called when a tenant has arrived: for what is derived from records.
+    /// Called after a tenant was imported, to update derived data.
     pub arrived: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -53,7 +55,7 @@ impl std::fmt::Debug for Others {
     }
 }
 
-/// What exports and imports share.
+/// The state that exports and imports share.
 #[derive(Clone, Debug)]
 struct Core {
     store: Store,
@@ -61,11 +63,11 @@ struct Core {
     others: Arc<Others>,
     signer: Arc<Signer>,
     public_key: PublicKey,
-    /// Held by the import that is under way.
+    /// Locked by the running import.
     importing: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// The slice, ready to be put together with the others.
+/// The slice, ready to be composed with the others.
 #[derive(Clone, Debug)]
 pub struct Transfer {
     core: Core,
@@ -89,17 +91,17 @@ impl Transfer {
         Ok(Self { core, exports, imports })
     }
 
-    /// What others check exports with, and what it is for.
+    /// The public key that verifies exports, and its purpose.
     pub fn public_key(&self) -> (&'static str, PublicKey) {
         (signature::PURPOSE, self.core.public_key)
     }
 
-    /// What only the admin socket serves.
+    /// The operations that only the admin socket serves.
     pub fn admin_api(&self) -> impl OpenApi + use<> {
         api::TransferApi { core: self.core.clone(), exports: self.exports.clone(), imports: self.imports.clone() }
     }
 
-    /// What leaves with a tenant.
+    /// The records that are exported with a tenant.
     pub fn portables(&self) -> &[Box<dyn Portable>] {
         &self.core.others.portables
     }

@@ -1,9 +1,10 @@
-//! The form of an export: a first line about the whole, a line for each record, a last line that holds them together.
+//! The format of an export: a first line that describes it, a line for each record, and a last line with the counts and a hash.
 //!
-//! Every line of a record ends with the beginning of a hash over all lines of records up to it, so a line that was changed, left out or moved
-//! is told by its number; the last of them has the whole hash and the counts, so a file that was cut off is told too. That hash leaves out
-//! the first line, which tells when and where the export was made. Signatures (`signature.rs`) stand between the lines and behind the last.
-//! **Invariant:** the same records make the same lines, but for the first and the signatures.
+//! Every record line ends with the beginning of a hash over all record lines up to it, so the reader can report the number of
+//! a line that was changed, removed or moved. The last line has the whole hash and the counts, so the reader also detects a
+//! truncated file. The hash does not cover the first line, which contains the time and place of the export. Signatures
+//! (`signature.rs`) come between the lines and at the end.
+//! **Invariant:** the same records produce the same lines, except for the first line and the signatures.
 
 use std::collections::BTreeMap;
 
@@ -20,37 +21,37 @@ use tenantd_base::{
     secrets::{PublicKey, SignatureError, Signer},
 };
 
-use super::signature::{Covered, SIGNATURE, SignatureLine};
+use super::signature::{SIGNATURE, SignatureLine, SignedContent};
 
 pub const FORMAT: &str = "tenantd-export";
 const VERSION: u64 = 2;
-/// Before exports were signed, and before the first line had the tenant's kind.
+/// The version without signatures, and without the kind of the tenant in the first line.
 const UNSIGNED_VERSION: u64 = 1;
-/// Lines and bytes after which a signature is due.
+/// The number of lines and bytes after which a signature follows.
 const SIGNED_LINES: usize = 200;
 const SIGNED_BYTES: usize = 512 << 10;
 /// The type of the last line.
 const END: &str = "end";
-/// How many bytes of the hash a line has.
+/// The number of hash bytes in a line.
 const CHECK_BYTES: usize = 8;
-/// What a line of a record ends with, around the check.
+/// The end of a record line, around the check.
 const CHECK_FRONT: &str = ",\"check\":\"";
 const CHECK_BACK: &str = "\"}";
 const CHECK_LENGTH: usize = CHECK_FRONT.len() + 2 * CHECK_BYTES + CHECK_BACK.len();
 
-/// What became of the secrets.
+/// How the export contains secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Secrets {
     LeftOut,
-    /// Under a key made from a passphrase with Argon2id and the salt of the first line.
+    /// Sealed with a key that was derived from a passphrase with Argon2id and the salt in the first line.
     Sealed,
 }
 
-/// Whose export it is.
+/// The exported tenant.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exported {
+pub struct ExportedTenant {
     pub id: TenantId,
     pub name: String,
     pub slug: String,
@@ -64,10 +65,10 @@ pub struct Exported {
 pub struct Header {
     pub format: String,
     pub version: u64,
-    /// The release of tenantd that made it.
+    /// The release of tenantd that wrote the export.
     pub release: String,
     pub exported_at: Timestamp,
-    pub tenant: Exported,
+    pub tenant: ExportedTenant,
     pub secrets: Secrets,
     #[serde(default)]
     pub salt: Option<String>,
@@ -76,7 +77,7 @@ pub struct Header {
     pub signer: Option<String>,
 }
 
-/// Why the first line is not one.
+/// Why the first line is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BadHeader {
     NotAnExport(String),
@@ -84,13 +85,13 @@ pub enum BadHeader {
 }
 
 impl Header {
-    pub fn new(tenant: Exported, exported_at: Timestamp, salt: Option<String>, signer: &PublicKey) -> Self {
+    pub fn new(tenant: ExportedTenant, exported_at: Timestamp, salt: Option<String>, signer: &PublicKey) -> Self {
         let secrets = if salt.is_some() { Secrets::Sealed } else { Secrets::LeftOut };
         let (format, release) = (FORMAT.to_owned(), env!("CARGO_PKG_VERSION").to_owned());
         Self { format, version: VERSION, release, exported_at, tenant, secrets, salt, signer: Some(signer.to_string()) }
     }
 
-    /// Whether the lines are signed, by whomever.
+    /// Whether the lines are signed, by any key.
     pub fn is_signed(&self) -> bool {
         self.version != UNSIGNED_VERSION && self.signer.is_some()
     }
@@ -104,36 +105,36 @@ impl Header {
         let told = |error: serde_json::Error| BadHeader::NotAnExport(error.to_string());
         let kind: Kind = serde_json::from_slice(line).map_err(told)?;
         if kind.format != FORMAT {
-            return Err(BadHeader::NotAnExport(format!("its first line names the format {}", kind.format)));
+            return Err(BadHeader::NotAnExport(format!("its first line has the format {}", kind.format)));
         }
         if ![UNSIGNED_VERSION, VERSION].contains(&kind.version) {
             return Err(BadHeader::NewerFormat(kind.version));
         }
         let header: Self = serde_json::from_slice(line).map_err(told)?;
         if header.version == VERSION && header.tenant.kind.is_none() {
-            return Err(BadHeader::NotAnExport("its first line does not name the kind of the tenant".to_owned()));
+            return Err(BadHeader::NotAnExport("its first line does not contain the kind of the tenant".to_owned()));
         }
         Ok(header)
     }
 }
 
-/// The last line but for its signature.
+/// The last line before the final signature.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct End {
     #[serde(rename = "type")]
     kind: String,
-    /// How many records there are of each type.
+    /// The number of records by type.
     counts: BTreeMap<String, u64>,
     sha256: String,
 }
 
-/// A hash that grows with the lines.
+/// A running hash over the lines.
 #[derive(Clone, Debug, Default)]
-struct Running(Sha256);
+struct RunningHash(Sha256);
 
-impl Running {
-    /// Takes a line in, but for its own check; what its check must be.
+impl RunningHash {
+    /// Adds a line without its check, and returns the check.
     fn take(&mut self, line: &[u8]) -> String {
         self.0.update(line);
         let hash = self.0.clone().finalize();
@@ -154,21 +155,21 @@ pub enum WriteError {
     Signature(#[from] SignatureError),
 }
 
-/// Makes the lines of an export.
+/// Writes the lines of an export.
 #[derive(Debug)]
 pub struct Writer<'a> {
     signer: &'a Signer,
-    hash: Running,
+    hash: RunningHash,
     counts: BTreeMap<String, u64>,
-    covered: Covered,
-    /// Lines and bytes since the last signature.
+    covered: SignedContent,
+    /// The number of lines and bytes since the last signature.
     unsigned: (usize, usize),
 }
 
 impl<'a> Writer<'a> {
-    /// Begins with the first line.
+    /// Starts with the first line.
     pub fn begin(header: &Header, signer: &'a Signer, out: &mut Vec<u8>) -> Result<Self, WriteError> {
-        let (hash, counts, covered) = (Running::default(), BTreeMap::new(), Covered::default());
+        let (hash, counts, covered) = (RunningHash::default(), BTreeMap::new(), SignedContent::default());
         let mut writer = Self { signer, hash, counts, covered, unsigned: (0, 0) };
         writer.put(&serde_json::to_vec(header)?, out);
         Ok(writer)
@@ -181,7 +182,7 @@ impl<'a> Writer<'a> {
         out.push(b'\n');
     }
 
-    /// Appends the line of a record to `out`, and a signature when one is due.
+    /// Appends a record line to `out`, and a signature if one is due.
     pub fn line(&mut self, kind: &str, key: &RawValue, record: &RawValue, out: &mut Vec<u8>) -> Result<(), WriteError> {
         let line = format!("{{\"type\":\"{kind}\",\"key\":{},\"record\":{}", key.get(), record.get());
         let check = self.hash.take(line.as_bytes());
@@ -202,7 +203,7 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    /// Appends the last line, and its signature.
+    /// Appends the last line and its signature.
     pub fn end(mut self, out: &mut Vec<u8>) -> Result<(), WriteError> {
         let end = End { kind: END.to_owned(), counts: std::mem::take(&mut self.counts), sha256: self.hash.whole() };
         self.put(&serde_json::to_vec(&end)?, out);
@@ -210,7 +211,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// The line of a record, taken apart.
+/// A parsed record line.
 #[derive(Debug, Deserialize)]
 pub struct RecordLine<'a> {
     #[serde(rename = "type")]
@@ -225,11 +226,11 @@ pub struct RecordLine<'a> {
 
 impl<'a> RecordLine<'a> {
     pub fn read(line: &'a [u8]) -> Result<Self, String> {
-        serde_json::from_slice(line).map_err(|error| format!("it is not the line of a record: {error}"))
+        serde_json::from_slice(line).map_err(|error| format!("it is not a record line: {error}"))
     }
 }
 
-/// What a line is.
+/// The content of a line.
 #[derive(Debug)]
 pub enum Content<'a> {
     Record(RecordLine<'a>),
@@ -237,13 +238,13 @@ pub enum Content<'a> {
     Signature(SignatureLine),
 }
 
-/// Reads the lines behind the first, and tells those that are not what was written.
+/// Reads the lines after the first one, and detects changed lines.
 #[derive(Debug, Default)]
 pub struct Reader {
-    hash: Running,
+    hash: RunningHash,
     counts: BTreeMap<String, u64>,
     ended: bool,
-    /// Whether the signature behind the end has come.
+    /// Whether the signature after the end was read.
     closed: bool,
 }
 
@@ -256,7 +257,7 @@ impl Reader {
         self.ended
     }
 
-    /// Whether the last signature has come too.
+    /// Whether the last signature was read.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
@@ -264,13 +265,13 @@ impl Reader {
     pub fn read<'a>(&mut self, line: &'a [u8]) -> Result<Content<'a>, String> {
         if let Some(signature) = signature(line) {
             if self.closed {
-                return Err("there is more behind the last line".to_owned());
+                return Err("the file continues after its last line".to_owned());
             }
             self.closed = self.ended;
             return Ok(Content::Signature(signature));
         }
         if self.ended {
-            return Err("there is more behind the last line".to_owned());
+            return Err("the file continues after its last line".to_owned());
         }
         let checked = line.len().checked_sub(CHECK_LENGTH).and_then(|at| line.split_at_checked(at));
         let check = checked.and_then(|(front, back)| {
@@ -279,9 +280,7 @@ impl Reader {
         });
         let Some((front, check)) = check else { return self.end(line).map(|()| Content::End) };
         if self.hash.take(front).as_bytes() != check {
-            return Err(
-                "it is not what was written here: it was changed, or a line before it was left out, added or moved".to_owned()
-            );
+            return Err("the line was changed, or a line before it was removed, added or moved".to_owned());
         }
         let record = RecordLine::read(line)?;
         match self.counts.get_mut(record.kind) {
@@ -292,19 +291,20 @@ impl Reader {
     }
 
     fn end(&mut self, line: &[u8]) -> Result<(), String> {
-        let end: End = serde_json::from_slice(line).map_err(|_| "it was changed: it does not end with its check".to_owned())?;
+        let end: End =
+            serde_json::from_slice(line).map_err(|_| "the line was changed: it does not end with its check".to_owned())?;
         if end.kind != END {
-            return Err("it was changed: it does not end with its check".to_owned());
+            return Err("the line was changed: it does not end with its check".to_owned());
         }
         if (&end.counts, end.sha256) != (&self.counts, self.hash.whole()) {
-            return Err("the lines before the last are not those that it counts".to_owned());
+            return Err("the counts or the hash of the last line do not match the lines before it".to_owned());
         }
         self.ended = true;
         Ok(())
     }
 }
 
-/// The signature of a line that has one.
+/// The signature in a line, if it has one.
 fn signature(line: &[u8]) -> Option<SignatureLine> {
     serde_json::from_slice(line).ok().filter(|line: &SignatureLine| line.kind == SIGNATURE)
 }
@@ -323,11 +323,11 @@ mod tests {
 
     fn header() -> Header {
         let id = TenantId::from_bytes([1; 16]);
-        let tenant = Exported { id, name: "Acme".to_owned(), slug: "acme".to_owned(), kind: Some(TenantKind::Standard) };
+        let tenant = ExportedTenant { id, name: "Acme".to_owned(), slug: "acme".to_owned(), kind: Some(TenantKind::Standard) };
         Header::new(tenant, Timestamp::from_millis(0), None, &signer().public_key().unwrap())
     }
 
-    /// The lines behind the first, of so many records.
+    /// The lines after the first one, for this many records.
     fn lines(records: u64) -> Vec<Vec<u8>> {
         let (signer, mut out) = (signer(), Vec::new());
         let mut writer = Writer::begin(&header(), &signer, &mut out).unwrap();
@@ -338,7 +338,7 @@ mod tests {
         out.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).skip(1).map(<[u8]>::to_vec).collect()
     }
 
-    /// The first line that is refused, from 1; `None` when all are good and the last came.
+    /// The number of the first refused line, starting at 1. `None` if all lines are good and complete.
     fn refused(lines: &[Vec<u8>]) -> Option<usize> {
         let mut reader = Reader::default();
         let bad = lines.iter().position(|line| reader.read(line).is_err()).map(|at| at + 1);
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_that_is_not_what_was_written_is_told_by_its_number() {
+    fn a_changed_line_is_reported_by_its_number() {
         let whole = lines(3);
         assert_eq!(refused(&whole), None);
         let mut changed = whole.clone();
@@ -371,14 +371,14 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_some_hundred_lines_are_without_a_signature() {
+    fn signatures_follow_at_regular_intervals() {
         let lines = lines(1_000);
         let distances = lines.split(|line| signature(line).is_some()).map(<[Vec<u8>]>::len);
         assert!(distances.clone().count() >= 6 && distances.max().unwrap() <= SIGNED_LINES, "{}", lines.len());
     }
 
     #[test]
-    fn the_first_line_tells_an_export_from_other_files() {
+    fn the_first_line_identifies_an_export() {
         let header = header();
         let line = serde_json::to_string(&header).unwrap();
         assert!(header.is_signed());

@@ -1,4 +1,4 @@
-//! Imports that are under way, so that what one has left behind that broke off is known.
+//! Running imports, so that the data of an interrupted import can be removed.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_is_unchanged() {
         assert_golden("tenant_import", &ImportRecord { started_at: Timestamp::from_millis(1_767_225_600_000) });
     }
 }

@@ -1,18 +1,19 @@
-//! Who vouches for an export. The installation signs all lines so far, again and again: nothing of a file has to be stored before a
-//! signature covers it, however long the file is.
+//! The signatures of an export. The installation repeatedly signs all lines so far, so no line of a file has to be stored
+//! before a signature covers it, regardless of the length of the file.
 //!
-//! **Invariant:** a signature is over every byte before it but other signatures, so it holds in its file and at its place alone.
+//! **Invariant:** a signature covers every byte before it except other signatures. It is therefore valid only in its file and
+//! at its position.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use tenantd_base::secrets::{PublicKey, Signature, SignatureError, Signer};
 
-/// What the key is derived for. It never changes: operators give each other the public key.
+/// The purpose of the derived key. It must never change, because operators exchange the public key.
 pub const PURPOSE: &str = "tenant_export";
-/// The type of the line.
+/// The type of a signature line.
 pub(super) const SIGNATURE: &str = "signature";
-/// In front of what is signed.
+/// The prefix of the signed data.
 const CONTEXT: &[u8] = b"tenantd export of a tenant, all lines so far: ";
 
 /// A line with a signature.
@@ -30,12 +31,12 @@ impl SignatureLine {
     }
 }
 
-/// What a signature is over: a hash that grows with the lines.
+/// The signed data: a running hash over the lines.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Covered(Sha256);
+pub(super) struct SignedContent(Sha256);
 
-impl Covered {
-    /// Takes a line in, without its end.
+impl SignedContent {
+    /// Adds a line, without its line break.
     pub(super) fn take(&mut self, line: &[u8]) {
         self.0.update(line);
         self.0.update(b"\n");
@@ -61,11 +62,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_holds_for_its_lines_in_their_order_only() {
+    fn a_signature_is_valid_only_for_its_lines_in_order() {
         let signer = Signer::of(&InstallationKey::generate(&mut Entropy::from_seed(1)), PURPOSE).unwrap();
         let key = signer.public_key().unwrap();
         let covered = |lines: &[&str]| {
-            let mut covered = Covered::default();
+            let mut covered = SignedContent::default();
             for line in lines {
                 covered.take(line.as_bytes());
             }
@@ -75,7 +76,7 @@ mod tests {
         assert_eq!(covered(&["a", "b"]).verify(&key, &line), Ok(()));
         for other in [&["a"][..], &["b", "a"], &["a", "b", "c"], &["a\nb"], &["ab", ""]] {
             let verified = covered(other).verify(&key, &line);
-            assert_eq!(verified.is_ok(), other == ["a\nb"], "{other:?}: only the bytes count, and a line has no end in it");
+            assert_eq!(verified.is_ok(), other == ["a\nb"], "{other:?}: only the bytes count, without line breaks");
         }
     }
 }

@@ -1,24 +1,24 @@
-//! What can go wrong with snapshots.
+//! The errors of snapshots.
 
 use tenantd_store::StoreError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum UpkeepError {
-    #[error("another snapshot is being written; wait for it")]
+    #[error("another snapshot is being written; retry when it has finished")]
     Busy,
-    /// Neither of the two keys alone would open all that is in it.
-    #[error("a change of the installation key is under way; write the snapshot when it has ended")]
+    /// Neither of the two keys could open everything in the snapshot.
+    #[error("the installation key is being rotated; retry when the rotation has finished")]
     KeyChanges,
-    /// The place, and how many bytes it would need and has.
-    #[error("there is no room for a snapshot at {place}: it takes up to {needed} bytes, and {free} are free")]
+    /// The path, the required and the available number of bytes.
+    #[error("not enough space for a snapshot at {place}: it needs up to {needed} bytes, but only {free} are free")]
     NoRoom { place: String, needed: u64, free: u64 },
-    /// The file is there already, or its directory is not.
+    /// The file exists already, or its directory is missing.
     #[error("{0}")]
     Place(String),
-    /// It was written, and is not what was to be written.
-    #[error("the snapshot is not good: {0}")]
+    /// The snapshot was written, but differs from the store.
+    #[error("the snapshot is invalid: {0}")]
     Unproven(StoreError),
-    #[error("an event could not be written: {0}")]
+    #[error("cannot write an event: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),

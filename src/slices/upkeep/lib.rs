@@ -1,8 +1,8 @@
-//! The installation looks after itself: snapshots that are proven before they count, trials of restoring them, and a disk that is watched
-//! before it is full. The status page shows how it is doing.
+//! Maintenance of the installation: verified snapshots, drills that restore them, and disk monitoring. The status page shows
+//! the results.
 //!
-//! **Invariant:** nothing here reads a tenant's content, and all that is kept is bounded. **Boundary:** what runs out of room, and who may go
-//! on, is told to the store and the edge; they keep to it.
+//! **Invariant:** nothing here reads the content of a tenant, and everything that is kept is bounded. **Boundary:** this
+//! slice decides when space runs out and which requests may continue. The store and the HTTP layer enforce it.
 
 mod api;
 mod disk;
@@ -40,7 +40,7 @@ pub use error::UpkeepError;
 use model::Repair;
 pub use model::{Run, RunKind};
 pub use offsite::{Entry, Forward, Manifest, Offsite, OffsiteError, OffsitePlace, Route, Shortfall};
-pub use snapshots::{Room, Snapshots, Taken};
+pub use snapshots::{Room, SnapshotOutcome, Snapshots};
 
 pub const EVENTS: &[&EventKind] = &[
     &service::SNAPSHOT_VERIFIED,
@@ -53,26 +53,26 @@ pub const EVENTS: &[&EventKind] = &[
     &service::STORE_REPAIRED,
 ];
 
-/// Where the installation keeps what this is about.
+/// The paths of the installation.
 #[derive(Clone, Debug)]
 pub struct Places {
     pub data: PathBuf,
     pub store_file: PathBuf,
 }
 
-/// Where snapshots are, unless somebody names another place.
+/// The directory for snapshots, unless the caller names another path.
 pub fn snapshot_directory(settings: &config::Snapshots, data: &Path) -> PathBuf {
     settings.directory.clone().unwrap_or_else(|| data.join("snapshots"))
 }
 
-/// How much room there is for a snapshot at `path`.
+/// The required and the available space for a snapshot at `path`.
 pub fn room(config: &Config, places: &Places, path: &Path) -> std::io::Result<Room> {
     snapshots::room(&places.store_file, &disk::Disk::new(config.disk), path)
 }
 
-/// Tells the operator what was given up of a damaged store, in the commit that gives it up.
-pub fn tell_repair(tx: &mut WriteTx, now: Timestamp, loss: &Loss) -> Result<(), StoreError> {
-    // A store that was damaged before its first start was through has nobody to tell.
+/// Reports to the operator what was lost with a damaged store, in the commit that repairs it.
+pub fn report_repair(tx: &mut WriteTx, now: Timestamp, loss: &Loss) -> Result<(), StoreError> {
+    // If the store was damaged before its first start finished, there is no operator to report to.
     let Some(platform) = platform_tenant(tx)? else { return Ok(()) };
     let repair = Repair {
         problem: loss.problem.clone(),
@@ -81,14 +81,20 @@ pub fn tell_repair(tx: &mut WriteTx, now: Timestamp, loss: &Loss) -> Result<(), 
         evidence: loss.evidence.display().to_string(),
     };
     let mut act = Intent::new(platform.id, now, Actor::system("Repair")).begin();
-    service::tell_repair(tx, &mut act, &repair).map_err(|error| match error {
+    service::report_repair(tx, &mut act, &repair).map_err(|error| match error {
         UpkeepError::Store(error) => error,
         other => StoreError::Engine(other.to_string()),
     })
 }
 
-/// Writes a snapshot of a store that nobody serves yet.
-pub async fn take_before_upgrade(config: &Config, places: &Places, store: &Store, path: PathBuf, now: Timestamp) -> Taken {
+/// Writes a snapshot of a store before the server starts.
+pub async fn take_before_upgrade(
+    config: &Config,
+    places: &Places,
+    store: &Store,
+    path: PathBuf,
+    now: Timestamp,
+) -> SnapshotOutcome {
     let disk = disk::Disk::new(config.disk);
     snapshots::take(store, (&places.store_file, &disk), path, RunKind::BeforeUpgrade, now).await
 }
@@ -105,7 +111,7 @@ pub struct Upkeep {
 }
 
 impl Upkeep {
-    /// `key` is what manifests of backups are signed with.
+    /// `key` signs the manifests of backups.
     pub fn new(
         store: Store,
         clock: Clock,
@@ -133,7 +139,7 @@ impl Upkeep {
         Ok(Self { snapshots, store, clock, disk, max_age, offsite, offsite_settings })
     }
 
-    /// Takes up other marks of the disk.
+    /// Applies new thresholds for the disk.
     pub fn reload(&self, config: &Config) {
         self.disk.reload(config.disk);
     }
@@ -142,13 +148,13 @@ impl Upkeep {
         api::UpkeepApi { snapshots: self.snapshots.clone(), offsite: self.offsite.clone() }
     }
 
-    /// The pages that say how the server and the installation are doing.
+    /// The pages that show the state of the server and of the installation.
     pub fn pages(&self, health: &Arc<HealthMonitor>) -> [Box<dyn Page>; 2] {
         let (store, disk) = (self.store.clone(), self.disk.clone());
         [Box::new(api::Readiness { health: health.clone() }), Box::new(api::StatusPage { store, disk, health: health.clone() })]
     }
 
-    /// The schemas of what events hold, which no public operation has.
+    /// The schemas of event data that no public operation has.
     pub fn record_schemas() -> Map<String, Value> {
         api::record_schemas()
     }
@@ -158,7 +164,7 @@ impl Upkeep {
         disk::DiskWatch { disk, store, clock: self.clock.clone(), tenants: self.snapshots.tenants.clone() }
     }
 
-    /// Looks at the disk before the first request is answered: on a full one nothing may be taken that there is no room for.
+    /// Checks the disk before the first request is answered, so that a full disk accepts nothing that it has no room for.
     pub fn watch_disk(&self) -> Result<(), String> {
         self.disk_watch().begin().map_err(|error| error.to_string())
     }

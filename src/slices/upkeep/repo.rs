@@ -1,4 +1,4 @@
-//! What is kept of snapshots and of the disk. All of it is bounded: the newest runs, and the samples of some weeks.
+//! The stored results of snapshots and disk measurements. Everything is bounded: the newest runs, and samples of a few weeks.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, Wri
 
 use super::model::{Fill, Run, RunKind, Sample, Space};
 
-/// Runs that are kept; beyond it the oldest go, but for the newest good one of each kind.
+/// The number of runs to keep. Beyond it the oldest are removed, except the newest good one of each kind.
 const KEPT_RUNS: usize = 200;
 const HOUR_MILLIS: i64 = 3_600_000;
 const KEPT_SAMPLE_HOURS: u32 = 28 * 24;
-/// Samples that are forgotten at one time.
+/// The number of samples that are removed at once.
 const FORGET_STEP: usize = 100;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,11 +51,11 @@ impl Record for WatchRecord {
     const VERSION: u8 = 1;
 }
 
-/// When it began, and the place of its kind.
+/// When the run began, and the code of its kind.
 type RunKey = (Timestamp, u8);
 
 pub(super) static RUNS: Table<RunKey, RunRecord> = Table::new(catalog::SNAPSHOT_RUNS, &[]);
-/// By the hour since 1970.
+/// Keyed by hours since 1970.
 pub(super) static SAMPLES: Table<u32, SampleRecord> = Table::new(catalog::DISK_SAMPLES, &[]);
 pub(super) static WATCH: Table<u8, WatchRecord> = Table::new(catalog::SNAPSHOT_WATCH, &[]);
 
@@ -65,7 +65,7 @@ fn run(key: RunKey, record: RunRecord) -> Option<Run> {
     Some(Run { kind, at: key.0, path, took: Duration::from_millis(millis), file_bytes, tables, records, failure })
 }
 
-/// Keeps a run and forgets the oldest.
+/// Stores a run and removes the oldest ones.
 pub(super) fn put_run(tx: &mut WriteTx, run: &Run) -> Result<(), StoreError> {
     let record = RunRecord {
         path: run.path.clone(),
@@ -77,7 +77,7 @@ pub(super) fn put_run(tx: &mut WriteTx, run: &Run) -> Result<(), StoreError> {
     };
     let mut key = (run.at, run.kind as u8);
     while RUNS.get(tx, &key)?.is_some() {
-        // Two of one moment stand one after the other.
+        // Two runs at the same moment get different keys.
         key.0 = key.0 + Duration::from_millis(1);
     }
     RUNS.put(tx, &key, &record)?;
@@ -95,7 +95,7 @@ pub(super) fn put_run(tx: &mut WriteTx, run: &Run) -> Result<(), StoreError> {
     surplus.iter().try_for_each(|key| RUNS.remove(tx, key).map(drop))
 }
 
-/// The newest run that is wanted.
+/// The newest run that matches.
 pub(super) fn newest(tx: &impl Read, wanted: impl Fn(&Run) -> bool) -> Result<Option<Run>, StoreError> {
     let mut found = None;
     RUNS.scan(tx, &KeyRange::ALL, Direction::Backward, |key, record| {
@@ -105,7 +105,7 @@ pub(super) fn newest(tx: &impl Read, wanted: impl Fn(&Run) -> bool) -> Result<Op
     Ok(found)
 }
 
-/// Since when somebody looks whether there are snapshots.
+/// When the watch over snapshots began.
 pub(super) fn watched_since(tx: &impl Read) -> Result<Option<Timestamp>, StoreError> {
     Ok(WATCH.get(tx, &0)?.map(|record| record.since))
 }
@@ -118,7 +118,7 @@ pub(super) fn hour_of(at: Timestamp) -> u32 {
     u32::try_from(at.as_millis().div_euclid(HOUR_MILLIS)).unwrap_or_default()
 }
 
-/// Keeps a sample in place of that of the same hour, and forgets old ones.
+/// Stores a sample, replacing one of the same hour, and removes old ones.
 pub(super) fn put_sample(tx: &mut WriteTx, sample: &Sample) -> Result<(), StoreError> {
     let hour = hour_of(sample.at);
     let Space { free, total } = sample.space;
@@ -130,7 +130,7 @@ pub(super) fn put_sample(tx: &mut WriteTx, sample: &Sample) -> Result<(), StoreE
     Ok(())
 }
 
-/// All samples, the oldest first.
+/// All samples, oldest first.
 pub(super) fn samples(tx: &impl Read) -> Result<Vec<Sample>, StoreError> {
     let found = SAMPLES.list(tx, &KeyRange::ALL, usize::MAX)?;
     let sample = |(_, record): (u32, SampleRecord)| {
@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn the_stored_forms_are_unchanged() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let (path, failure) = ("/var/lib/tenantd/snapshots/a.snapshot".to_owned(), Some("no room".to_owned()));
         assert_golden("snapshot_run", &RunRecord { path, millis: 1500, file_bytes: 1 << 20, tables: 40, records: 900, failure });

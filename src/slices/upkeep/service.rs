@@ -1,4 +1,4 @@
-//! What is written down of snapshots and of the disk, each with what the operator is told.
+//! Records the results of snapshots and disk measurements, together with the events for the operator.
 
 use tenantd_base::access::{Grants, Scope};
 use tenantd_store::{
@@ -14,7 +14,7 @@ use super::{
 
 pub(super) static SNAPSHOT_VERIFIED: EventKind = EventKind {
     name: "snapshot.verified",
-    summary: "A snapshot of the store was written, read back and found to be the same. In the platform tenant's feed.",
+    summary: "A snapshot of the store was written, read back and verified. In the platform tenant's feed.",
     subject: "run",
     schema: "SnapshotRun",
     reads: Grants::of(&[Scope::PlatformRead]),
@@ -22,17 +22,17 @@ pub(super) static SNAPSHOT_VERIFIED: EventKind = EventKind {
 };
 pub(super) static SNAPSHOT_FAILED: EventKind = EventKind {
     name: "snapshot.failed",
-    summary: "A snapshot of the store could not be written, or was not what was to be written. In the platform tenant's feed.",
+    summary: "A snapshot of the store could not be written, or was invalid. In the platform tenant's feed.",
     ..SNAPSHOT_VERIFIED
 };
 pub(super) static DRILL_PASSED: EventKind = EventKind {
     name: "drill.passed",
-    summary: "A snapshot was restored for a trial, checked and opened. In the platform tenant's feed.",
+    summary: "A drill restored, checked and opened a snapshot. In the platform tenant's feed.",
     ..SNAPSHOT_VERIFIED
 };
 pub(super) static DRILL_FAILED: EventKind = EventKind {
     name: "drill.failed",
-    summary: "The trial of restoring a snapshot went wrong. In the platform tenant's feed.",
+    summary: "A drill failed to restore a snapshot. In the platform tenant's feed.",
     ..SNAPSHOT_VERIFIED
 };
 pub(super) static DISK_LOW: EventKind = EventKind {
@@ -45,7 +45,7 @@ pub(super) static DISK_LOW: EventKind = EventKind {
 };
 pub(super) static DISK_FULL: EventKind = EventKind {
     name: "disk.full",
-    summary: "The disk is so full that the installation takes no changes until there is room. In the platform tenant's feed.",
+    summary: "The disk is full, and the installation refuses changes until there is room. In the platform tenant's feed.",
     ..DISK_LOW
 };
 pub(super) static DISK_RECOVERED: EventKind =
@@ -53,22 +53,22 @@ pub(super) static DISK_RECOVERED: EventKind =
 
 pub(super) static STORE_REPAIRED: EventKind = EventKind {
     name: "store.repaired",
-    summary: "The store was damaged, and the operator has given up what was lost. In the platform tenant's feed.",
+    summary: "The store was damaged. The operator repaired it and accepted the losses. In the platform tenant's feed.",
     subject: "repair",
     schema: "StoreRepair",
     reads: Grants::of(&[Scope::PlatformRead]),
     has_changes: false,
 };
 
-/// Tells that a damaged store goes on without what was lost. `act` is in the platform tenant.
-pub(super) fn tell_repair(tx: &mut WriteTx, act: &mut Act, repair: &Repair) -> Result<(), UpkeepError> {
+/// Reports that a damaged store continues without the lost records. `act` is in the platform tenant.
+pub(super) fn report_repair(tx: &mut WriteTx, act: &mut Act, repair: &Repair) -> Result<(), UpkeepError> {
     let shown = repair.describe(())?;
     events::append(tx, act, &Draft::new(&STORE_REPAIRED, "data".to_owned(), 1, &shown))?;
     Ok(())
 }
 
-/// Keeps what came of a run. `act` is in the platform tenant.
-pub(super) fn note_run(tx: &mut WriteTx, act: &mut Act, run: &Run) -> Result<(), UpkeepError> {
+/// Stores the result of a run. `act` is in the platform tenant.
+pub(super) fn record_run(tx: &mut WriteTx, act: &mut Act, run: &Run) -> Result<(), UpkeepError> {
     repo::put_run(tx, run)?;
     let kind = match (run.kind, run.is_good()) {
         (RunKind::Drill, true) => &DRILL_PASSED,
@@ -82,8 +82,8 @@ pub(super) fn note_run(tx: &mut WriteTx, act: &mut Act, run: &Run) -> Result<(),
     Ok(())
 }
 
-/// Keeps a look at the disk, and tells when it is another than before. `act` is in the platform tenant.
-pub(super) fn note_disk(tx: &mut WriteTx, act: &mut Act, before: Fill, sample: &Sample) -> Result<(), UpkeepError> {
+/// Stores a measurement of the disk, and reports a change of its state. `act` is in the platform tenant.
+pub(super) fn record_disk(tx: &mut WriteTx, act: &mut Act, before: Fill, sample: &Sample) -> Result<(), UpkeepError> {
     repo::put_sample(tx, sample)?;
     let kind = match (before, sample.fill) {
         (before, now) if before == now => return Ok(()),

@@ -1,5 +1,5 @@
-//! Snapshots that prove themselves: written, read back from the disk and compared before they count, with what came of it kept; and the watch
-//! over how old the newest of them is. One is written at a time.
+//! Verified snapshots: each is written, read back from disk and compared before it counts, and its result is recorded. Also
+//! watches the age of the newest snapshot. Only one snapshot is written at a time.
 
 use std::{
     os::unix::fs::MetadataExt,
@@ -26,34 +26,34 @@ use super::{
     repo, service,
 };
 
-/// What the copy takes beyond the file that it is of, at most, as a share of it.
+/// A copy is larger than its original by at most one part in this many.
 const SLACK: u64 = 16;
 
-/// How many bytes a snapshot takes at most, and how many there are for it where it is to be.
+/// The maximum size of a snapshot, and the free space at its destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     pub needed: u64,
     pub free: u64,
 }
 
-/// Looks for room beside `path`. Where the store is itself, what it keeps for itself does not count.
+/// Measures the space for a snapshot at `path`. On the volume of the store, space below the threshold does not count.
 pub(super) fn room(store_file: &Path, disk: &Disk, path: &Path) -> std::io::Result<Room> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let (store, space) = (std::fs::metadata(store_file)?, measure(parent)?);
-    let kept = if store.dev() == std::fs::metadata(parent)?.dev() { disk.marks(space.total).full } else { 0 };
-    Ok(Room { needed: store.len() + store.len() / SLACK, free: space.free.saturating_sub(kept) })
+    let reserved = if store.dev() == std::fs::metadata(parent)?.dev() { disk.thresholds(space.total).full } else { 0 };
+    Ok(Room { needed: store.len() + store.len() / SLACK, free: space.free.saturating_sub(reserved) })
 }
 
-/// A snapshot that was tried.
+/// The outcome of a snapshot.
 #[derive(Debug)]
-pub struct Taken {
+pub struct SnapshotOutcome {
     pub run: Run,
     pub report: Result<SnapshotReport, UpkeepError>,
 }
 
-/// Writes a snapshot and says what came of it; nothing is kept of that yet.
+/// Writes a snapshot and returns the outcome, without recording it.
 #[allow(clippy::disallowed_methods, reason = "how long it takes is measured in monotonic time")]
-pub(super) async fn take(store: &Store, at: (&Path, &Disk), path: PathBuf, kind: RunKind, now: Timestamp) -> Taken {
+pub(super) async fn take(store: &Store, at: (&Path, &Disk), path: PathBuf, kind: RunKind, now: Timestamp) -> SnapshotOutcome {
     let started = Instant::now();
     let report = write(store, at, &path).await;
     let file_bytes = std::fs::metadata(&path).map_or(0, |data| data.len());
@@ -67,7 +67,7 @@ pub(super) async fn take(store: &Store, at: (&Path, &Disk), path: PathBuf, kind:
         records: report.as_ref().map_or(0, SnapshotReport::records),
         failure: report.as_ref().err().map(ToString::to_string),
     };
-    Taken { run, report }
+    SnapshotOutcome { run, report }
 }
 
 async fn write(store: &Store, (store_file, disk): (&Path, &Disk), path: &Path) -> Result<SnapshotReport, UpkeepError> {
@@ -82,7 +82,7 @@ async fn write(store: &Store, (store_file, disk): (&Path, &Disk), path: &Path) -
     })
 }
 
-/// Takes snapshots of the live store and keeps what came of them.
+/// Takes snapshots of the live store and records their results.
 #[derive(Clone, Debug)]
 pub struct Snapshots {
     pub(super) store: Store,
@@ -95,15 +95,15 @@ pub struct Snapshots {
 }
 
 impl Snapshots {
-    /// Takes one.
-    pub(super) async fn take(&self, intent: Intent, path: PathBuf) -> Result<Taken, UpkeepError> {
-        let taken = self.take_unnoted(path, RunKind::Snapshot).await?;
+    /// Takes a snapshot and records the result.
+    pub(super) async fn take(&self, intent: Intent, path: PathBuf) -> Result<SnapshotOutcome, UpkeepError> {
+        let taken = self.take_unrecorded(path, RunKind::Snapshot).await?;
         self.note(intent, taken.run.clone()).await?;
         Ok(taken)
     }
 
-    /// Takes one; the caller notes what came of it.
-    pub(super) async fn take_unnoted(&self, path: PathBuf, kind: RunKind) -> Result<Taken, UpkeepError> {
+    /// Takes a snapshot. The caller records the result.
+    pub(super) async fn take_unrecorded(&self, path: PathBuf, kind: RunKind) -> Result<SnapshotOutcome, UpkeepError> {
         let _one = self.busy.try_lock().map_err(|_| UpkeepError::Busy)?;
         if self.rotation.status()?.under_way.is_some() {
             return Err(UpkeepError::KeyChanges);
@@ -120,28 +120,28 @@ impl Snapshots {
         Ok((format, data.len()))
     }
 
-    /// Keeps what came of a run, and tells the operator.
+    /// Records the result of a run, and reports it to the operator.
     pub async fn note(&self, mut intent: Intent, run: Run) -> Result<(), UpkeepError> {
         if let Some(failure) = &run.failure {
             let what = run.kind.name();
-            tracing::error!(what, path = run.path, failure, "a snapshot does not count");
+            tracing::error!(what, path = run.path, failure, "a snapshot failed");
             metrics::counter!("tenantd_backup_failures_total", "kind" => what).increment(1);
         }
         let Some(platform) = self.store.read(|tx| self.tenants.platform(tx))? else { return Ok(()) };
         intent.tenant_id = platform.id;
-        self.store.write(move |tx| service::note_run(tx, &mut intent.begin(), &run)).await
+        self.store.write(move |tx| service::record_run(tx, &mut intent.begin(), &run)).await
     }
 }
 
-/// Looks how old the newest good snapshot is.
+/// Watches the age of the newest good snapshot.
 #[derive(Debug)]
 pub(super) struct SnapshotWatch {
     pub(super) store: Store,
     pub(super) clock: Clock,
-    /// `None`: nobody minds how old it is.
+    /// The maximum age. `None` disables the check.
     pub(super) limit: Option<Duration>,
     concern: Mutex<Option<String>>,
-    /// The runs' version when this task last looked.
+    /// The version of the runs at the last activation.
     seen: AtomicU64,
 }
 
@@ -192,12 +192,12 @@ impl Task for SnapshotWatch {
         if let Some(drill) = drill {
             metrics::gauge!("tenantd_last_restore_drill_age_seconds").set(now.since(drill.at).as_secs_f64());
         }
-        // Without any, it is as old as the watch.
+        // Without a snapshot, count from the start of the watch.
         let unprotected = age.unwrap_or_else(|| now.since(since.unwrap_or(now)));
         let concern = self.limit.filter(|limit| unprotected > *limit).map(|limit| {
             let limit = hours(limit);
             match age {
-                Some(age) => format!("the newest good snapshot is {} hours old; {limit} are allowed", hours(age)),
+                Some(age) => format!("the newest good snapshot is {} hours old; the limit is {limit}", hours(age)),
                 None => format!("there is no good snapshot after {limit} hours"),
             }
         });

@@ -1,6 +1,7 @@
-//! What is sent of an event: its stored bytes, or a cut form of an event that is too large for receivers.
+//! The body of a delivery: the stored bytes of the event, or a shortened form of an event that is too large for receivers.
 //!
-//! The cut follows from the stored bytes alone, so every attempt sends the same body. The rest can be read at `data_url`.
+//! The shortened form depends on the stored bytes alone, so every attempt sends the same body. Receivers can read the full event at
+//! `data_url`.
 
 use std::borrow::Cow;
 
@@ -15,10 +16,10 @@ use tenantd_store::events::{self, About};
 
 /// The largest body of a delivery.
 const MAX_BYTES: usize = 256 << 10;
-/// What is left of a long text, in characters.
+/// How many characters of a long text are kept.
 const MAX_TEXT: usize = 1024;
 
-/// An event around its data, in the order of the wire.
+/// An event around its data, in wire order.
 #[derive(Clone, Deserialize, Serialize)]
 struct Envelope<'a> {
     #[serde(borrow)]
@@ -45,12 +46,12 @@ struct Envelope<'a> {
     data_url: Option<String>,
 }
 
-/// The body of the deliveries of an event, of its stored bytes and its number in the tenant's sequence.
+/// The body of an event's deliveries, from its stored bytes and its number in the tenant's sequence.
 pub(super) fn delivery_body(stored: Vec<u8>, number: u64) -> Bytes {
     if stored.len() <= MAX_BYTES {
         return Bytes::from(stored);
     }
-    // tenantd has written these bytes, so they can be read.
+    // tenantd wrote these bytes, so they can be parsed.
     cut(&stored, number).map_or_else(|| Bytes::from(stored), Bytes::from)
 }
 
@@ -70,7 +71,7 @@ fn cut(stored: &[u8], number: u64) -> Option<Vec<u8>> {
     with(&json!({kind: {"id": id}}))
 }
 
-/// Cuts long texts. The shape stays, so receivers that expect a certain field find it.
+/// Shortens long texts. Keeps the structure, so receivers find the fields that they expect.
 fn shorten(value: &mut Value) {
     match value {
         Value::String(text) => {
@@ -95,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_fits_is_sent_as_it_is_stored() {
+    fn an_event_within_the_limit_is_sent_unchanged() {
         let empty = event(&json!({"ticket": {"subject": ""}})).len();
         let fitting = event(&json!({"ticket": {"subject": "x".repeat(MAX_BYTES - empty)}}));
         assert_eq!(fitting.len(), MAX_BYTES);
@@ -103,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_and_the_rest_stays() {
+    fn long_texts_are_shortened() {
         let long = "ü".repeat(MAX_BYTES);
         let data = json!({"ticket": {"id": "tkt_1", "description": long, "tags": ["a", long]}, "changes": {"description": {"from": null, "to": long}}});
         let sent: Value = serde_json::from_slice(&delivery_body(event(&data), 7)).unwrap();
@@ -115,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_with_short_texts_keeps_its_id() {
+    fn an_event_too_large_without_long_texts_keeps_its_id() {
         let data = json!({"ticket": {"id": "tkt_1", "numbers": vec![1_234_567_890; 100_000]}});
         let body = delivery_body(event(&data), 7);
         assert!(body.len() < 1024);

@@ -1,5 +1,5 @@
-//! A delivery: one event on its way to one endpoint, with its attempts. An attempt's fate is decided here, from what came back and the
-//! endpoint's schedule; sending and storing are elsewhere.
+//! A delivery: one event to one endpoint, with its attempts. This module decides what follows from an attempt, based on the
+//! response and the endpoint's retry schedule. Other modules send and store.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -18,13 +18,13 @@ use super::{
     schedule::{self, RetrySchedule},
 };
 
-/// Attempts that a delivery remembers; beyond it the oldest are forgotten. More than any schedule has.
+/// How many attempts a delivery keeps; the oldest are dropped first. No schedule has this many.
 pub const MAX_ATTEMPTS_KEPT: usize = 32;
-/// How much of an answer's body an attempt keeps.
+/// How many bytes of a response body an attempt keeps.
 pub const MAX_BODY_KEPT: usize = 4096;
 
 vocabulary! {
-    /// What became of a delivery. One that is pending waits for its first attempt, or for one that somebody asked for.
+    /// The state of a delivery. `Pending` waits for its first attempt, or for one that a caller requested.
     DeliveryStatus:
     Pending "pending", Retrying "retrying", Delivered "delivered", Exhausted "exhausted", Aborted "aborted", Skipped "skipped",
     Expired "expired",
@@ -37,25 +37,26 @@ impl DeliveryStatus {
 }
 
 vocabulary! {
-    /// Why an attempt is made. A probe is the first one after the breaker's wait.
+    /// Why an attempt is made. `Probe` is the first attempt after the circuit breaker's wait.
     Trigger:
     Auto "auto", Manual "manual", Replay "replay", Test "test", Probe "probe",
 }
 
 vocabulary! {
-    /// What follows from an attempt. Disabled: it failed, and the endpoint was disabled with it. Failed: it was a test, which is not repeated.
+    /// What follows from an attempt. `Disabled`: it failed and disabled the endpoint. `Failed`: a test failed; tests are not
+    /// retried.
     Decision:
     Delivered "delivered", Retry "retry", Exhausted "exhausted", Aborted "aborted", Disabled "disabled", Failed "failed",
 }
 
 vocabulary! {
-    /// Why there was no answer. Interrupted: tenantd was stopped in the middle.
+    /// Why there was no response. `Interrupted`: tenantd stopped during the attempt.
     AttemptError:
     Dns "dns", Blocked "blocked", Connect "connect", Tls "tls", Timeout "timeout", Reset "reset", Protocol "protocol",
     Interrupted "interrupted",
 }
 
-/// How long the parts of an attempt took, in milliseconds.
+/// How long the phases of an attempt took, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Durations {
     pub dns: u32,
@@ -65,14 +66,14 @@ pub struct Durations {
     pub total: u32,
 }
 
-/// What a receiver said beside its status.
+/// An instruction from the receiver, in addition to its status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directive {
     DisableEndpoint,
     AbortMessage,
 }
 
-/// What came of sending once.
+/// The result of sending once.
 #[derive(Clone, Debug)]
 pub struct Sent {
     pub started_at: Timestamp,
@@ -80,11 +81,11 @@ pub struct Sent {
     pub remote_ip: Option<IpAddr>,
     pub result: Result<u16, AttemptError>,
     pub body: Vec<u8>,
-    /// Whether the answer had more than `body`.
+    /// Whether the response was longer than `body`.
     pub body_truncated: bool,
     pub retry_after: Option<String>,
     pub directive: Option<Directive>,
-    /// Whether the store knows that the attempt was under way.
+    /// Whether the store has a row for this attempt.
     pub noted: bool,
 }
 
@@ -107,13 +108,13 @@ impl Sent {
         self.result.ok()
     }
 
-    /// Whether the receiver took the event.
+    /// Whether the receiver accepted the event.
     pub fn is_success(&self) -> bool {
         self.status().is_some_and(|status| (200..300).contains(&status))
     }
 }
 
-/// One attempt as it is kept.
+/// A stored attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     pub number: u32,
@@ -136,17 +137,17 @@ pub struct Delivery {
     pub kind: String,
     pub event_at: Timestamp,
     pub status: DeliveryStatus,
-    /// Of the next attempt.
+    /// The trigger of the next attempt.
     pub trigger: Trigger,
     /// The newest attempts, in order.
     pub attempts: Vec<Attempt>,
     pub attempt_count: u32,
-    /// Attempts of the schedule that runs now; asking for a redelivery starts it anew.
+    /// Attempts in the current run of the schedule. A redelivery restarts it.
     pub round: u32,
     pub next_attempt_at: Option<Timestamp>,
     pub skipped_reason: Option<DisabledReason>,
     pub settled_at: Option<Timestamp>,
-    /// What the event is about, where the endpoint keeps the order.
+    /// The resource that the event is about, if the endpoint keeps the order.
     pub resource: Option<String>,
     /// The event's number in the tenant's sequence.
     pub number: u64,
@@ -167,15 +168,15 @@ impl Verdict {
     }
 }
 
-/// Statuses with which a receiver can ask for time.
+/// Statuses for which tenantd honors `Retry-After`.
 const PATIENT_STATUSES: [u16; 4] = [429, 502, 503, 504];
 
-/// Decides what follows from an attempt that ended at `now`. `round` counts it too.
+/// Decides what follows from an attempt that ended at `now`. `round` includes this attempt.
 pub fn decide(sent: &Sent, schedule: RetrySchedule, round: u32, now: Timestamp, entropy: &mut Entropy) -> Verdict {
     let disabled = |reason| Verdict { disables: Some(reason), ..Verdict::settled(Decision::Disabled) };
     let delivered = sent.is_success();
     match sent.directive {
-        // A receiver that took the event and wants no more of them has still taken it.
+        // The receiver accepted this event, even if it wants no more.
         Some(Directive::DisableEndpoint) if delivered => {
             return Verdict { decision: Decision::Delivered, ..disabled(DisabledReason::Receiver) };
         }
@@ -219,8 +220,8 @@ impl Delivery {
         }
     }
 
-    /// Writes an attempt down that tenantd itself cut off. The next one is due at `now`, for the same reason and at the same place of the
-    /// schedule.
+    /// Records an attempt that a stop of tenantd interrupted. The next attempt is due at `now`, with the same trigger and at the
+    /// same position in the schedule.
     pub fn interrupt(&mut self, started_at: Timestamp, trigger: Trigger, now: Timestamp) {
         let (round, next) = (self.round, self.trigger);
         let verdict = Verdict { decision: Decision::Retry, next_attempt_at: Some(now), hint: None, disables: None };
@@ -228,7 +229,7 @@ impl Delivery {
         (self.round, self.trigger) = (round, next);
     }
 
-    /// Writes an attempt down.
+    /// Records an attempt.
     pub fn record(&mut self, sent: Sent, trigger: Trigger, verdict: Verdict, now: Timestamp) {
         self.attempt_count += 1;
         self.round += 1;
@@ -264,8 +265,8 @@ impl Delivery {
         self.settled_at = self.status.is_settled().then_some(now);
     }
 
-    /// Waits for an attempt that is due at `at`, on a schedule that starts anew.
-    pub fn ask_again(&mut self, trigger: Trigger, at: Timestamp) {
+    /// Schedules an attempt at `at` and restarts the retry schedule.
+    pub fn request_attempt(&mut self, trigger: Trigger, at: Timestamp) {
         self.status = DeliveryStatus::Pending;
         self.trigger = trigger;
         self.round = 0;
@@ -282,12 +283,12 @@ impl Delivery {
     }
 }
 
-/// How many of an id's bits hold the event's number: enough for ten million events a second over a year.
+/// How many bits of an id hold the event's number: enough for ten million events a second for a year.
 const NUMBER_BITS: u32 = 48;
 const NUMBER_MASK: u64 = (1 << NUMBER_BITS) - 1;
 
-/// The id of the delivery of an event to an endpoint. It carries the number of the tenant's event, so that no index is needed to find it,
-/// and some bits of the endpoint's id, so that it names one delivery only.
+/// The id of the delivery of an event to an endpoint. It contains the event's number, so a lookup needs no index. It also contains
+/// some bits of the endpoint's id, so it identifies one delivery only.
 pub fn delivery_id(endpoint: WebhookId, event_at: Timestamp, number: u64) -> DeliveryId {
     let mixed = digest(endpoint.as_bytes());
     let [_, _, low @ ..] = (number & NUMBER_MASK).to_be_bytes();
@@ -298,7 +299,7 @@ pub fn delivery_id(endpoint: WebhookId, event_at: Timestamp, number: u64) -> Del
     DeliveryId::from_random(event_at, random)
 }
 
-/// The number of the event that an id carries.
+/// The event number that a delivery id contains.
 pub fn number_of(id: DeliveryId) -> u64 {
     let [_, _, _, _, _, _, _, _, low @ ..] = *id.as_bytes();
     u64::from_be_bytes(low) & NUMBER_MASK
@@ -313,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_carries_the_number_of_its_event_and_its_endpoint() {
+    fn an_id_contains_the_event_number_and_depends_on_the_endpoint() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let [one, two] = [[1; 16], [2; 16]].map(WebhookId::from_bytes);
         for number in [1, 77, 65_536, (1 << 48) - 1] {
@@ -324,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_decides_what_follows() {
+    fn the_response_decides_what_follows() {
         let mut entropy = Entropy::from_seed(1);
         let now = Timestamp::from_millis(1_767_225_600_000);
         let mut verdict = |sent: &Sent, round: u32| decide(sent, RetrySchedule::Standard, round, now, &mut entropy);

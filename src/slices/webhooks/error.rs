@@ -1,4 +1,4 @@
-//! What can go wrong with webhook endpoints and their deliveries.
+//! Errors of webhook endpoints and their deliveries.
 
 use tenantd_base::{
     authority::Lacking,
@@ -13,32 +13,32 @@ use super::model::EndpointStatus;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WebhookError {
-    /// The caller may read nothing of what a subscription asks for, or not the event that is to be sent again.
+    /// The caller may read no event that a subscription names, or not the event to redeliver.
     #[error("the caller lacks {0}")]
     NotReadable(Box<Lacking>),
-    #[error("there is no such webhook endpoint")]
+    #[error("the webhook endpoint does not exist")]
     NotFound,
-    #[error("there is no such delivery")]
+    #[error("the delivery does not exist")]
     NoDelivery,
-    #[error("there is no such operation")]
+    #[error("the operation does not exist")]
     NoOperation,
-    #[error("the tenant has {most} endpoints already")]
+    #[error("the tenant already has {most} endpoints")]
     LimitReached { most: usize },
     #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
     #[error(transparent)]
     Blocked(#[from] Blocked),
-    /// The endpoint's state does not allow it.
+    /// The endpoint's state does not allow the operation.
     #[error("the endpoint is {0:?}")]
     WrongState(EndpointStatus),
-    /// The event is past its retention, so that its body is gone.
-    #[error("the event is no longer kept")]
+    /// The event is past its retention, so its body was removed.
+    #[error("the event is past its retention")]
     EventGone,
-    #[error("the endpoint has {most} replays under way already")]
+    #[error("the endpoint already has {most} replays in progress")]
     TooManyReplays { most: usize },
     #[error(transparent)]
     Stale(#[from] Stale),
-    #[error("an event could not be written: {0}")]
+    #[error("could not write an event: {0}")]
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Sealing(#[from] SealError),

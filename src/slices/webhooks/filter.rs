@@ -1,6 +1,6 @@
-//! Checks of what a filter names: priorities are words of a closed list, organizations and actors exist. A filter that names anything else
-//! could never match, and nobody would notice. What the stored filter names already is not judged again: a record that was removed since
-//! must not stand in the way of another change.
+//! Validates filters: priorities must be words of a closed list; organizations and actors must exist. A filter that names anything
+//! else could never match, and nobody would notice. Entries that the stored filter already has are not checked again: a record that
+//! was removed since must not block another change.
 
 use tenantd_base::{
     fault::Fault,
@@ -14,7 +14,7 @@ use super::model::EventFilter;
 /// Whether a tenant has a record.
 type Has<I> = fn(&WriteTx, TenantId, I) -> Result<bool, StoreError>;
 
-/// Finds what filters name in the records of other slices. The composition root hands it in.
+/// Looks up the records of other slices that filters name. The composition root provides it.
 #[derive(Clone, Copy, Debug)]
 pub struct Lookups {
     pub has_organization: Has<OrganizationId>,
@@ -25,10 +25,10 @@ pub struct Lookups {
     pub priorities: &'static [&'static str],
 }
 
-/// Actors without a record: tenantd itself, and the operator on its machine.
+/// Actors without a record: tenantd itself, and the operator on the machine.
 const ACTORS_WITHOUT_RECORD: [&str; 2] = ["system", "local_operator"];
 
-/// Everything that is wrong with a filter. `stored` is the filter that the endpoint has.
+/// Returns every fault of a filter. `stored` is the endpoint's current filter.
 pub(super) fn check(
     tx: &WriteTx,
     act: &Act,
@@ -66,7 +66,7 @@ fn check_actor(tx: &WriteTx, tenant: TenantId, lookups: &Lookups, given: &str, p
         Some("wfl") => check_id(given, pointer, |id| (lookups.has_workflow)(tx, tenant, id)),
         _ => {
             let message =
-                "an actor is the id of a user (usr_…), an API key (key_…) or a workflow (wfl_…), or system or local_operator";
+                "expected the id of a user (usr_…), an API key (key_…) or a workflow (wfl_…), or `system` or `local_operator`";
             Ok(Some(Fault::new(pointer, "wrong_form", message)))
         }
     }

@@ -1,5 +1,5 @@
-//! How an endpoint is doing, and what follows from it: the breaker that lets one probe through at a time, and the point at which an
-//! endpoint that never answers is disabled. Pure rules; who stores them is `ledger.rs`.
+//! The health of an endpoint: the circuit breaker, which allows one probe at a time, and the rule that disables an endpoint that
+//! never answers. Pure rules; `ledger.rs` stores the result.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 
 use tenantd_base::{clock::Timestamp, vocabulary::vocabulary};
 
-/// So many failures in a row open the breaker.
+/// The number of consecutive failures that opens the breaker.
 const FAILURES_UNTIL_OPEN: u32 = 5;
 const FIRST_PROBE: Duration = Duration::from_secs(30);
 const LONGEST_PROBE: Duration = Duration::from_hours(1);
-/// An endpoint is disabled after this long without a success, once so many events have failed.
+/// An endpoint is disabled after this long without a success, if at least `DISABLE_FAILED_EVENTS` events have failed.
 const DISABLE_AFTER: Duration = Duration::from_hours(5 * 24);
 const DISABLE_FAILED_EVENTS: u32 = 20;
 
@@ -31,7 +31,7 @@ pub struct Health {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Breaker {
     failed_probes: u32,
-    /// When the next probe may go.
+    /// When the next probe is allowed.
     until: Timestamp,
 }
 
@@ -40,11 +40,11 @@ vocabulary! {
     Healthy "healthy", Degraded "degraded", Failing "failing",
 }
 
-/// Whether an attempt may be made.
+/// Whether an attempt is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     Open,
-    /// One attempt, to see whether the endpoint is back.
+    /// One attempt, to find out whether the endpoint works again.
     Probe,
     ClosedUntil(Timestamp),
 }
@@ -77,7 +77,7 @@ impl Health {
         self.failing_since = self.failing_since.or(Some(now));
         self.failed_events = self.failed_events.saturating_add(u32::from(is_first_attempt));
         if self.consecutive_failures >= FAILURES_UNTIL_OPEN {
-            // Attempts that were under way when the breaker opened are no failed probes.
+            // Attempts that were in progress when the breaker opened do not count as failed probes.
             let failed_probes = match self.breaker {
                 None => 0,
                 Some(breaker) if now >= breaker.until => breaker.failed_probes + 1,
@@ -88,14 +88,14 @@ impl Health {
         }
     }
 
-    /// Whether the endpoint has failed for so long that it is to be disabled.
-    pub fn is_hopeless(&self, now: Timestamp) -> bool {
+    /// Whether the endpoint has failed for so long that tenantd disables it.
+    pub fn should_be_disabled(&self, now: Timestamp) -> bool {
         let since = self.failing_since.filter(|_| self.failed_events >= DISABLE_FAILED_EVENTS);
         since.is_some_and(|since| now.since(since) >= DISABLE_AFTER)
     }
 
-    /// A fresh start, when somebody resumes the endpoint, enables it or sends its events elsewhere. What happened stays visible.
-    pub fn forgiven(self) -> Self {
+    /// Clears the failures when a caller resumes or enables the endpoint, or changes its target. The last results stay visible.
+    pub fn without_failures(self) -> Self {
         Self {
             last_success_at: self.last_success_at,
             last_failure_at: self.last_failure_at,
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_breaker_opens_after_five_failures_and_waits_longer_each_time() {
+    fn the_breaker_opens_after_five_failures_and_doubles_its_wait() {
         let mut health = Health::default();
         for _ in 0..4 {
             health.failed(at(0), Some(500), true);
@@ -122,7 +122,7 @@ mod tests {
         }
         health.failed(at(0), Some(500), true);
         assert_eq!((health.gate(at(29)), health.state()), (Gate::ClosedUntil(at(30)), HealthState::Failing));
-        // A straggler changes nothing.
+        // A late failure changes nothing.
         health.failed(at(10), None, true);
         assert_eq!(health.gate(at(30)), Gate::Probe);
         let (mut now, mut waits) = (30, Vec::new());
@@ -138,16 +138,16 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_is_hopeless_after_five_days_and_twenty_events() {
+    fn an_endpoint_is_disabled_after_five_days_and_twenty_events() {
         let days = |days: u64| at(days * 86_400);
         let mut health = Health::default();
         for _ in 0..19 {
             health.failed(days(0), None, true);
         }
-        assert!(!health.is_hopeless(days(9)));
+        assert!(!health.should_be_disabled(days(9)));
         health.failed(days(4), None, true);
-        assert!(!health.is_hopeless(days(4)) && health.is_hopeless(days(5)));
+        assert!(!health.should_be_disabled(days(4)) && health.should_be_disabled(days(5)));
         health.succeeded(days(5), Some(204));
-        assert!(!health.is_hopeless(days(50)));
+        assert!(!health.should_be_disabled(days(50)));
     }
 }

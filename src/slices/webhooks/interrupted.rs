@@ -1,9 +1,9 @@
-//! Attempts that a crash cuts off.
+//! Attempts that a crash interrupts.
 //!
-//! An attempt that takes longer than [`NOTED_AFTER`] gets a row while it is under way, and the commit of what came of it removes the row. So
-//! the rows that a start finds are attempts that were cut off: they are listed as interrupted and made again. Nothing waits for these rows,
-//! and most attempts are over before they need one. A row for each attempt before it is sent would put a commit into the path of every
-//! delivery.
+//! An attempt that takes longer than [`NOTED_AFTER`] gets a row while it is in progress. The commit of its result removes the row.
+//! Rows found at startup are therefore interrupted attempts: tenantd lists them as interrupted and makes them again. Nothing waits
+//! for these rows, and most attempts finish before they need one. Writing a row before each attempt would add a commit to the path
+//! of every delivery.
 
 use std::time::Duration;
 
@@ -22,15 +22,15 @@ use super::{
     repo::{self, EndpointKey},
 };
 
-/// How long an attempt may take without a row. A crash hides no attempt that has taken longer.
+/// How long an attempt may take without a row. A crash never hides an attempt that took longer.
 pub(super) const NOTED_AFTER: Duration = Duration::from_millis(100);
 
-/// An attempt under way.
+/// An attempt in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct UnderWay {
     pub(super) started_at: Timestamp,
     pub(super) trigger: Trigger,
-    /// What the event is about, where the endpoint keeps the order.
+    /// The resource that the event is about, if the endpoint keeps the order.
     pub(super) resource: Option<String>,
 }
 
@@ -44,19 +44,19 @@ pub(super) fn note(tx: &mut WriteTx, endpoint: EndpointKey, seq: u64, attempt: &
     UNDER_WAY.put(tx, &(endpoint.0, endpoint.1, seq), attempt)
 }
 
-/// Takes in that what came of the attempt is stored.
+/// Removes the row of an attempt whose result is stored.
 pub(super) fn ended(tx: &mut WriteTx, endpoint: EndpointKey, seq: u64) -> Result<(), StoreError> {
     UNDER_WAY.remove(tx, &(endpoint.0, endpoint.1, seq)).map(drop)
 }
 
-/// Whether the last run of the server has left attempts unfinished.
+/// Whether the previous run of the server left unfinished attempts.
 pub(super) fn has_any(tx: &impl Read) -> Result<bool, StoreError> {
     Ok(!UNDER_WAY.list(tx, &KeyRange::ALL, 1)?.is_empty())
 }
 
-/// Lists the attempts that the last run of the server has not finished, and makes them due. How many.
+/// Records the attempts that the previous run left unfinished, and makes them due. Returns how many it found.
 pub(super) fn recover(tx: &mut WriteTx, clocks: &Reading) -> Result<usize, StoreError> {
-    // There are no more of them than attempts can be under way.
+    // There are at most as many rows as concurrent attempts.
     let found = UNDER_WAY.list(tx, &KeyRange::ALL, usize::MAX)?;
     for ((tenant, webhook, seq), attempt) in &found {
         let endpoint = (*tenant, *webhook);
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_matches_its_golden_file() {
         let started_at = Timestamp::from_millis(1_767_225_600_000);
         assert_golden("webhook_under_way", &UnderWay { started_at, trigger: Trigger::Manual, resource: Some("tkt_x".to_owned()) });
     }

@@ -1,8 +1,10 @@
-//! Deliveries as they are stored: the record of each, what is due when, what is held back by the order, and the figures of an hour.
+//! Stored deliveries: the record of each delivery, the queue of due attempts, the deliveries that ordering holds back, and the
+//! counts of an endpoint.
 //!
-//! Keys have the event's place in the log (`seq`), by which deliveries go with the events. Callers see the event's number instead.
-//! **Invariant:** a delivery that waits has exactly one row in `due`, at its `next_attempt_at`, or none while an earlier one of its
-//! resource is held in front of it; `pending` of the endpoint's state counts those that wait. Whoever changes one of them does it here.
+//! Keys contain the event's position in the log (`seq`), so deliveries are removed together with the events. Callers see the
+//! event's number instead. **Invariant:** a waiting delivery has exactly one row in `due`, at its `next_attempt_at`, or none while
+//! an earlier delivery of its resource holds it back. `pending` of the endpoint's state counts the waiting deliveries. Only this
+//! module changes either of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +29,7 @@ use super::{
 impl Record for Delivery {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before the number of the event, which was its place in the log: [`numbered`] fills it in.
+    /// Version 1 had no event number, because the number was the event's position in the log: [`numbered`] fills it in.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
@@ -40,7 +42,7 @@ type DeliveryKey = (TenantId, WebhookId, u64);
 type DueKey = (TenantId, WebhookId, Timestamp, u64);
 type HeldKey = (TenantId, WebhookId, String, u64);
 
-/// A row that says by its key alone that something is so.
+/// A row whose existence is its only information.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Mark;
 
@@ -58,7 +60,7 @@ fn delivery_key(endpoint: EndpointKey, seq: u64) -> DeliveryKey {
     (endpoint.0, endpoint.1, seq)
 }
 
-/// A delivery as it was read. The events of earlier releases have their place as their number.
+/// Fills in the event number. For events of earlier releases it equals their position.
 fn numbered(seq: u64, delivery: Delivery) -> Delivery {
     let number = if delivery.number == 0 { seq } else { delivery.number };
     Delivery { number, ..delivery }
@@ -73,14 +75,14 @@ pub(super) fn put(tx: &mut WriteTx, endpoint: EndpointKey, seq: u64, delivery: &
     DELIVERIES.put(tx, segment_of(seq), &delivery_key(endpoint, seq), delivery)
 }
 
-/// Whether the change of a delivery from `before` to `after` makes one more wait, or one less.
+/// By how much a change from `before` to `after` changes the number of waiting deliveries: 1, 0 or -1.
 fn pending_change(before: Option<&Delivery>, after: &Delivery) -> i64 {
     let waits = |delivery: &Delivery| i64::from(!delivery.status.is_settled());
     waits(after) - before.map_or(0, waits)
 }
 
 fn parked_change(before: Option<&Delivery>, after: &Delivery) -> i64 {
-    // What was asked for again goes behind what is new, and so does not count as a backlog.
+    // A requested redelivery goes behind new events, so it does not count as a backlog.
     let parked = |delivery: &Delivery| {
         let untried = delivery.status == DeliveryStatus::Pending && delivery.attempt_count == 0;
         i64::from(untried && delivery.trigger == Trigger::Auto)
@@ -88,15 +90,14 @@ fn parked_change(before: Option<&Delivery>, after: &Delivery) -> i64 {
     parked(after) - before.map_or(0, parked)
 }
 
-/// Changes of the counts of one endpoint, gathered over a transaction.
+/// Changes to the counts of one endpoint, collected over a transaction.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counted {
     pub(super) pending: i64,
     pub(super) parked: i64,
 }
 
-/// Stores a delivery in its new state and moves what belongs to it: its due row, and its place among the held. `before` is what is
-/// stored now.
+/// Stores a delivery in its new state and updates its rows in `due` and `held`. `before` is the delivery as it is stored now.
 pub(super) fn replace(
     tx: &mut WriteTx,
     endpoint: EndpointKey,
@@ -123,13 +124,13 @@ pub(super) fn replace(
     Ok(())
 }
 
-/// Keeps the queue of a resource: what is not settled stands in it, and what is settled lets the next one go.
+/// Maintains the queue of a resource: an unsettled delivery joins it; a settled one leaves it and makes the next one due.
 fn hold(tx: &mut WriteTx, endpoint: EndpointKey, resource: &str, seq: u64, settled: bool) -> Result<(), StoreError> {
     let key = (endpoint.0, endpoint.1, resource.to_owned(), seq);
     if !settled {
         let first = first_held(tx, endpoint, resource)?;
         HELD.put(tx, &key, &Mark)?;
-        // One that was under way while later ones were stored, or that is asked for again, steps in front of them.
+        // A delivery that was in progress while later ones were stored, or that is requested again, goes in front of them.
         return first.filter(|first| *first > seq).map_or(Ok(()), |first| hold_off(tx, endpoint, first));
     }
     if HELD.remove(tx, &key)?.is_none() {
@@ -146,7 +147,7 @@ fn hold(tx: &mut WriteTx, endpoint: EndpointKey, resource: &str, seq: u64, settl
     Ok(())
 }
 
-/// Lets a delivery wait for one in front of it.
+/// Makes a delivery wait for an earlier one.
 fn hold_off(tx: &mut WriteTx, endpoint: EndpointKey, seq: u64) -> Result<(), StoreError> {
     let Some(mut delivery) = get(tx, endpoint, seq)? else { return Ok(()) };
     if let Some(at) = delivery.next_attempt_at.take() {
@@ -156,14 +157,14 @@ fn hold_off(tx: &mut WriteTx, endpoint: EndpointKey, seq: u64) -> Result<(), Sto
     Ok(())
 }
 
-/// The first event of the resource that is not settled.
+/// The first unsettled event of the resource.
 pub(super) fn first_held(tx: &impl Read, endpoint: EndpointKey, resource: &str) -> Result<Option<u64>, StoreError> {
     let prefix = (endpoint.0, endpoint.1, resource.to_owned()).to_bytes();
     let first = HELD.list(tx, &KeyRange::prefix(&prefix), 1)?;
     Ok(first.first().map(|((_, _, _, seq), _)| *seq))
 }
 
-/// Writes the changed counts into the endpoint's state, along with what `update` does to it.
+/// Writes the changed counts into the endpoint's state and applies `update` to it.
 pub(super) fn settle_counts(
     tx: &mut WriteTx,
     endpoint: EndpointKey,
@@ -178,7 +179,7 @@ pub(super) fn settle_counts(
     Ok(state)
 }
 
-/// What is due for an endpoint, the earliest first: at most `limit`, up to `now`.
+/// The due deliveries of an endpoint up to `now`, earliest first, at most `limit`.
 pub(super) fn due(
     tx: &impl Read,
     endpoint: EndpointKey,
@@ -196,14 +197,14 @@ pub(super) fn due(
     Ok(found)
 }
 
-/// When the next of an endpoint's deliveries is due.
+/// The endpoint's next due delivery.
 pub(super) fn next_due(tx: &impl Read, endpoint: EndpointKey) -> Result<Option<(Timestamp, u64)>, StoreError> {
     let first = DUE.list(tx, &KeyRange::prefix(&endpoint.to_bytes()), 1)?;
     Ok(first.first().map(|((_, _, at, seq), _)| (*at, *seq)))
 }
 
-/// What waits for an endpoint though its event is before `first_kept`: at most `limit`.
-pub(super) fn outlived(
+/// Deliveries that still wait although their event, before `first_kept`, was removed: at most `limit`.
+pub(super) fn waiting_without_event(
     tx: &impl Read,
     endpoint: EndpointKey,
     first_kept: u64,
@@ -219,7 +220,7 @@ pub(super) fn outlived(
     Ok(found)
 }
 
-/// Gives up at most `limit` of the endpoint's waiting deliveries, the earliest due first. How many it found.
+/// Gives up at most `limit` waiting deliveries of the endpoint, earliest due first. Returns how many it found.
 pub(super) fn give_up(
     tx: &mut WriteTx,
     endpoint: EndpointKey,
@@ -234,7 +235,7 @@ pub(super) fn give_up(
     Ok(rows.len() as u64)
 }
 
-/// Gives up those of the rows that are still as they were found.
+/// Gives up the deliveries of those rows that have not changed since they were read.
 pub(super) fn give_up_these(
     tx: &mut WriteTx,
     endpoint: EndpointKey,
@@ -265,7 +266,7 @@ pub(super) fn give_up_these(
     stats::add(tx, endpoint, now, &figures)
 }
 
-/// Forgets everything that waits for an endpoint which no longer exists: at most `limit` rows. Whether that was all.
+/// Removes the waiting deliveries of a deleted endpoint: at most `limit` rows. Returns whether none are left.
 pub(super) fn forget(tx: &mut WriteTx, endpoint: EndpointKey, limit: usize) -> Result<bool, StoreError> {
     let prefix = KeyRange::prefix(&endpoint.to_bytes());
     let due = DUE.list(tx, &prefix, limit)?;
@@ -283,9 +284,9 @@ pub(super) fn forget(tx: &mut WriteTx, endpoint: EndpointKey, limit: usize) -> R
     Ok(true)
 }
 
-/// Asks for another attempt of a delivery, at once or behind those before it of its resource. `fresh` is the delivery when there is none
-/// yet.
-pub(super) fn ask_again(
+/// Schedules another attempt of a delivery: immediately, or after the earlier deliveries of its resource. `fresh` is used if the
+/// delivery does not exist yet.
+pub(super) fn request_attempt(
     tx: &mut WriteTx,
     endpoint: EndpointKey,
     seq: u64,
@@ -295,8 +296,8 @@ pub(super) fn ask_again(
 ) -> Result<Delivery, StoreError> {
     let before = get(tx, endpoint, seq)?;
     let mut after = before.clone().unwrap_or_else(|| fresh.clone());
-    after.ask_again(trigger, now);
-    // The endpoint may keep the order only since then.
+    after.request_attempt(trigger, now);
+    // The endpoint may have turned ordering on after the delivery was created.
     after.resource = after.resource.or_else(|| fresh.resource.clone());
     if let Some(resource) = &after.resource
         && first_held(tx, endpoint, resource)?.is_some_and(|first| first < seq)
@@ -307,7 +308,7 @@ pub(super) fn ask_again(
     Ok(after)
 }
 
-/// Walks an endpoint's deliveries from the newest to the oldest, those of events before the place `before`.
+/// Visits an endpoint's deliveries from newest to oldest, starting before the event at position `before`.
 pub(super) fn walk_back(
     tx: &ReadTx,
     endpoint: EndpointKey,
@@ -333,8 +334,8 @@ pub(super) fn walk_back(
     Ok(())
 }
 
-/// Segments of deliveries whose events are gone.
-pub(super) fn outlived_segments(tx: &ReadTx, first_kept: u64) -> Result<Vec<u64>, StoreError> {
+/// Segments of deliveries whose events were removed.
+pub(super) fn segments_without_events(tx: &ReadTx, first_kept: u64) -> Result<Vec<u64>, StoreError> {
     let mut segments = DELIVERIES.segments(tx)?;
     segments.retain(|segment| *segment < segment_of(first_kept));
     Ok(segments)
@@ -344,7 +345,7 @@ pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreEr
     DELIVERIES.drop_segment(tx, segment)
 }
 
-/// When the first delivery behind `now` is due.
+/// When the first delivery after `now` is due.
 pub(super) fn due_after(tx: &impl Read, endpoint: EndpointKey, now: Timestamp) -> Result<Option<Timestamp>, StoreError> {
     let mut range = KeyRange::prefix(&endpoint.to_bytes());
     range.start = std::ops::Bound::Included((endpoint.0, endpoint.1, now + std::time::Duration::from_millis(1)).to_bytes());
@@ -364,7 +365,7 @@ mod tests {
     };
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn stored_forms_match_their_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let mut delivery = Delivery::new((EventId::from_bytes([1; 16]), 300), "ticket.created", at, Some("tkt_x".to_owned()));
         let sent = Sent {

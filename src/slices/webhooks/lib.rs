@@ -1,8 +1,9 @@
-//! Webhooks: endpoints that get the tenant's events as they happen, signed by Standard Webhooks, tried again until they take them.
+//! Webhooks: endpoints that receive the tenant's events as they happen. Deliveries are signed by Standard Webhooks and retried on a
+//! schedule.
 //!
-//! **Boundary:** everything is sent through the kernel's egress, which judges every address. **Invariant:** an event that an endpoint
-//! subscribes to is delivered at least once, or its delivery says why not. Secrets and the values of custom headers leave the store
-//! only into the deliveries themselves.
+//! **Boundary:** every request goes through the kernel's egress, which checks every address. **Invariant:** an event that an
+//! endpoint subscribes to is delivered at least once, or its delivery records why not. Secrets and the values of custom headers
+//! leave the store only inside deliveries.
 
 mod api;
 mod body;
@@ -61,7 +62,7 @@ use subscriptions::{Subscriptions, audience_of};
 
 pub const EVENTS: &[&EventKind] = &[&service::CREATED, &service::UPDATED, &service::DELETED, &service::DISABLED, &service::TEST];
 
-/// What the handlers share.
+/// The state that all handlers share.
 #[derive(Debug)]
 struct Core {
     store: Store,
@@ -74,8 +75,8 @@ struct Core {
 }
 
 impl Core {
-    /// Refuses a URL whose address is not allowed. It is judged again with every delivery. Of an endpoint with faults the use case reports
-    /// those first.
+    /// Refuses a URL whose address is not allowed. Every delivery checks the address again. If the endpoint has `faults`, the
+    /// service reports them first.
     async fn vet(&self, url: &str, faults: &[Fault], tenant: TenantKind) -> Result<(), WebhookError> {
         if !faults.is_empty() || is_rehearsal() {
             return Ok(());
@@ -84,7 +85,7 @@ impl Core {
         Ok(self.egress.vet(&url, audience_of(tenant)).await?)
     }
 
-    /// What an endpoint did not get while it was disabled. Counting may take a while, so it is not done in the writer.
+    /// The events that were skipped while the endpoint was disabled. Counting can be slow, so it runs outside the writer.
     async fn missed(&self, key: EndpointKey) -> Result<Option<Missed>, WebhookError> {
         Ok(self.store.scan_for(key.0, move |tx| replay::missed(tx, key)).await?)
     }
@@ -98,18 +99,18 @@ impl Core {
     }
 }
 
-/// What webhooks need of the rest of the server.
+/// What webhooks need from the rest of the server.
 #[derive(Debug)]
-pub struct Surroundings {
+pub struct Dependencies {
     pub sealer: Sealer,
     pub egress: Egress,
     pub tenants: Tenants,
     pub kinds: Kinds,
-    /// Where attempts are counted.
+    /// Counts attempts.
     pub usage: Arc<Usage>,
-    /// Knows whom endpoints act for.
+    /// Looks up the rights of endpoint owners.
     pub holders: Holders,
-    /// Finds what filters name.
+    /// Looks up the records that filters name.
     pub lookups: Lookups,
 }
 
@@ -119,11 +120,11 @@ pub struct Webhooks {
 }
 
 impl Webhooks {
-    /// The readers of the log that retention waits for.
+    /// The readers of the log. Retention keeps events until all of them have read them.
     pub const CONSUMERS: &'static [&'static str] = &[dispatch::CURSOR];
 
-    pub fn new(store: Store, clocks: Clocks, config: &Config, around: Surroundings) -> Self {
-        let Surroundings { sealer, egress, tenants, kinds, usage, holders, lookups } = around;
+    pub fn new(store: Store, clocks: Clocks, config: &Config, around: Dependencies) -> Self {
+        let Dependencies { sealer, egress, tenants, kinds, usage, holders, lookups } = around;
         let kinds = Arc::new(kinds);
         let max_endpoints = config.webhooks.max_endpoints;
         let service = Service { sealer: sealer.clone(), kinds: kinds.clone(), max_endpoints, lookups };
@@ -151,12 +152,12 @@ impl Webhooks {
         )
     }
 
-    /// The `webhooks` of the published document: what receivers get for each kind of event.
+    /// The `webhooks` section of the OpenAPI document: what receivers get for each kind of event.
     pub fn document(kinds: &Kinds) -> Map<String, Value> {
         api::webhooks(kinds)
     }
 
-    /// What only the admin socket serves.
+    /// The operations that only the admin socket serves.
     pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
         api::AdminWebhooksApi { core: self.core.clone(), tenants }
     }
@@ -165,7 +166,7 @@ impl Webhooks {
         tasks.spawn(self.core.dispatch.task());
     }
 
-    /// Finds the endpoints that an older release has stored without an owner, before anything is sent to them. How many.
+    /// Marks endpoints that an older release stored without an owner, before anything is sent to them. Returns how many it found.
     pub async fn adopt(&self) -> Result<u64, WebhookError> {
         const AT_ONCE: usize = 256;
         let Core { store, clocks, .. } = self.core.as_ref();
@@ -177,12 +178,13 @@ impl Webhooks {
         Ok(unowned.len() as u64)
     }
 
-    /// How many deliveries wait, and for how long the oldest that is due has.
+    /// The number of waiting deliveries, and how long the oldest due one has been waiting.
     pub fn queue(&self) -> (u64, Option<Duration>) {
         self.core.dispatch.queue()
     }
 
-    /// What of a tenant's endpoints goes along to another installation. What waits to be sent is sent where the event was.
+    /// The parts of a tenant's endpoints that move to another installation. Waiting deliveries stay: the installation where the
+    /// event happened sends them.
     pub fn portable(&self) -> Result<Vec<Box<dyn Portable>>, String> {
         let (fields, service) = (api::endpoint_fields()?, self.core.service.clone());
         let endpoints = repo::portable::endpoints(repo::portable::Rules {
@@ -210,12 +212,12 @@ impl Webhooks {
         ]
     }
 
-    /// What tenants have in segments.
+    /// Tenant data that is stored in segments.
     pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
         vec![&ledger::DELIVERIES_OF_TENANTS]
     }
 
-    /// Those with secrets under the installation key.
+    /// Tables with secrets that are sealed under the installation key.
     pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
         vec![&repo::ENDPOINTS]
     }

@@ -1,4 +1,4 @@
-//! Lists of deliveries: from the newest to the oldest, filters on the way, a place to continue from, in bounded time.
+//! Lists deliveries from newest to oldest, filtered and paginated, in bounded time.
 
 use tenantd_base::clock::Timestamp;
 use tenantd_store::{
@@ -12,12 +12,12 @@ use super::{
     repo::EndpointKey,
 };
 
-/// How many deliveries one call looks at before it answers with what it has.
+/// How many deliveries one call examines before it returns what it has.
 const MAX_EXAMINED: usize = 5_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct DeliveryQuery {
-    /// Empty: any.
+    /// Empty means any status.
     pub(super) statuses: Vec<DeliveryStatus>,
     pub(super) patterns: Vec<EventPattern>,
     pub(super) since: Option<Timestamp>,
@@ -35,7 +35,7 @@ impl DeliveryQuery {
 
 pub(super) struct DeliveryPage {
     pub(super) deliveries: Vec<Delivery>,
-    /// The number of the last event that was looked at, when there are more behind it.
+    /// The number of the last examined event, if there are more.
     pub(super) last: Option<u64>,
     pub(super) total: Option<u64>,
 }
@@ -50,7 +50,7 @@ pub(super) fn list(
 ) -> Result<DeliveryPage, StoreError> {
     let mut page = DeliveryPage { deliveries: Vec::new(), last: None, total: None };
     let (mut examined, mut position) = (0, None);
-    // Without its event, what is older is gone too.
+    // If the event at the cursor was removed, all older ones were removed too.
     let before = before.map(|number| events::place_of(tx, endpoint.0, number)).transpose()?.map(Option::unwrap_or_default);
     ledger::walk_back(tx, endpoint, before, |delivery| {
         let matches = query.matches(&delivery);

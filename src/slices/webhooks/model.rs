@@ -1,4 +1,4 @@
-//! A webhook endpoint: what it subscribes to, how it is reached, its states and the rules of its fields.
+//! A webhook endpoint: its subscription, its connection settings, its states and the rules for its fields.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use super::schedule::RetrySchedule;
 pub const MAX_HEADERS: usize = 16;
 const MAX_HEADER_VALUE: usize = 4096;
 const SECRET_PREFIX: &str = "whsec_";
-/// How much of a secret its hint shows, behind the prefix.
+/// How many characters of a secret its hint shows after the prefix.
 const HINT_LENGTH: usize = 3;
 
-/// Headers that belong to the connection, to the protocol of deliveries or to the body. A custom one cannot replace them.
+/// Headers that belong to the connection, the delivery protocol or the body. Custom headers cannot replace them.
 const RESERVED_HEADERS: [&str; 15] = [
     "host",
     "connection",
@@ -47,13 +47,13 @@ vocabulary! {
     DisabledReason as variants:
     /// The receiver answered 410.
     Gone "gone",
-    /// Nothing succeeded for days.
+    /// No delivery succeeded for days.
     Failures "failures",
-    /// The receiver asked for it.
+    /// The receiver's answer asked for it.
     Receiver "receiver",
-    /// Somebody with the right to do so.
+    /// A user or key with the scope disabled it.
     Operator "operator",
-    /// Of a delivery alone: whom the endpoint acts for may not read the event.
+    /// Applies to a single delivery: the endpoint's owner may not read the event.
     NotReadable "not_readable",
 }
 
@@ -69,11 +69,11 @@ pub enum EndpointStatus {
 vocabulary! {
     Ordering as variants:
     None "none",
-    /// An event is sent when every earlier one of its resource is settled.
+    /// An event is sent after every earlier event of the same resource is settled.
     PerResource "per_resource",
 }
 
-/// What an event must have beside its kind. An empty list asks for nothing.
+/// Conditions on an event besides its kind. An empty list matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventFilter {
     pub organization_ids: Vec<String>,
@@ -96,7 +96,7 @@ pub struct Endpoint {
     pub name: String,
     pub url: String,
     pub description: Option<String>,
-    /// Kinds and patterns of kinds, as they were given: a later kind falls under an earlier pattern.
+    /// Kinds and patterns as the caller gave them. A kind that is added later matches an existing pattern.
     pub events: Vec<String>,
     pub filter: EventFilter,
     /// The names of the custom headers; their values are sealed.
@@ -110,22 +110,24 @@ pub struct Endpoint {
     pub ca_certificate_pem: Option<String>,
     pub secret: Sealed,
     pub secret_hint: String,
-    /// The secret before the last rotation, which signs too until this time.
+    /// The secret before the last rotation. It also signs until this time.
     pub previous: Option<(Sealed, Timestamp)>,
     pub secret_rotated_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// It gets the events after this one.
+    /// The endpoint receives events after this one.
     pub after_seq: u64,
     pub version: u64,
-    /// Whom it acts for: it gets what they may read. `None` for an endpoint of a release that kept no owners.
+    /// The user or key that the endpoint acts for: it receives the events that the owner may read. `None` for an endpoint of a
+    /// release without owners.
     pub owner: Option<Actor>,
-    /// When this release found it without an owner. It gets everything until its grace is over, and then nothing.
+    /// When this release first saw the endpoint without an owner. It receives all events until the grace period ends, and then
+    /// none.
     #[serde(default)]
     pub legacy_since: Option<Timestamp>,
 }
 
-/// The target that the values of custom headers belong to.
+/// The target that the values of custom headers are bound to.
 pub fn header_target(url: &str, ca_certificate_pem: Option<&str>) -> SecretTarget {
     SecretTarget::default().url("url", Some(url)).authorities("ca_certificate_pem", ca_certificate_pem)
 }
@@ -136,7 +138,7 @@ impl Endpoint {
     }
 }
 
-/// An endpoint that is to be created.
+/// An endpoint to create.
 #[derive(Clone, Debug)]
 pub struct NewEndpoint {
     pub name: String,
@@ -150,11 +152,11 @@ pub struct NewEndpoint {
     pub rate_limit_per_second: Option<u32>,
     pub retry: RetrySchedule,
     pub ca_certificate_pem: Option<String>,
-    /// What is wrong with the form of its fields. The use case reports it with the rest.
+    /// Fields with an invalid form. The service reports them together with its own findings.
     pub faults: Vec<Fault>,
 }
 
-/// Headers that every delivery carries, by their names in lower case. The values are the customer's secrets.
+/// Headers that every delivery carries, keyed by lower-case name. The values are the customer's secrets.
 #[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomHeaders(BTreeMap<String, String>);
 
@@ -165,21 +167,21 @@ impl std::fmt::Debug for CustomHeaders {
 }
 
 impl CustomHeaders {
-    /// Checks names and values; every problem is told.
+    /// Checks names and values, and reports every problem.
     pub fn parse(given: impl IntoIterator<Item = (String, String)>) -> Result<Self, Vec<Fault>> {
         let refuse = |name: &str, problem: &str| Fault::new("/headers", "not_allowed", format!("{name} {problem}"));
         let (mut headers, mut faults) = (BTreeMap::new(), Vec::new());
         for (name, value) in given {
             let lower = name.to_ascii_lowercase();
             let problem = header_problem(&lower, &value)
-                .or_else(|| headers.contains_key(&lower).then_some("is there twice, in different spellings"));
+                .or_else(|| headers.contains_key(&lower).then_some("appears more than once in different spellings"));
             match problem {
                 Some(problem) => faults.push(refuse(&name, problem)),
                 None => drop(headers.insert(lower, value)),
             }
         }
         if headers.len() > MAX_HEADERS {
-            faults.push(refuse("headers", "are more than 16"));
+            faults.push(refuse("headers", "must not be more than 16"));
         }
         if faults.is_empty() { Ok(Self(headers)) } else { Err(faults) }
     }
@@ -196,7 +198,7 @@ impl CustomHeaders {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// As one text, to be sealed.
+    /// Serializes the headers into one text for sealing.
     pub fn to_secret(&self) -> Result<Secret, serde_json::Error> {
         serde_json::to_string(&self.0).map(Secret::new)
     }
@@ -209,29 +211,29 @@ impl CustomHeaders {
 fn header_problem(name: &str, value: &str) -> Option<&'static str> {
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     if name.is_empty() || name.len() > 128 || !name.bytes().all(is_token) {
-        return Some("is no name of a header");
+        return Some("is not a valid header name");
     }
     if RESERVED_HEADERS.contains(&name) || name.starts_with("webhook-") {
-        return Some("is set by the delivery itself");
+        return Some("is reserved: tenantd sets it itself");
     }
     if value.len() > MAX_HEADER_VALUE {
-        return Some("has a value of more than 4096 bytes");
+        return Some("has a value longer than 4096 bytes");
     }
     let printable = value.bytes().all(|byte| byte == b'\t' || (b' '..=b'~').contains(&byte));
     (!printable).then_some("has a value with characters other than visible ASCII and spaces")
 }
 
-/// A new signing secret: 32 random bytes in the form of Standard Webhooks.
+/// A new signing secret: 32 random bytes in the Standard Webhooks format.
 pub fn generate_secret(entropy: &mut Entropy) -> Secret {
     Secret::new(format!("{SECRET_PREFIX}{}", BASE64.encode(&entropy.bytes::<32>())))
 }
 
-/// The bytes that sign.
+/// The bytes of the signing key.
 pub fn secret_bytes(secret: &Secret) -> Option<Vec<u8>> {
     BASE64.decode(secret.expose().strip_prefix(SECRET_PREFIX)?.as_bytes()).ok()
 }
 
-/// The beginning of a secret, to recognise it by.
+/// The beginning of a secret, by which people recognize it.
 pub fn secret_hint(secret: &Secret) -> String {
     let shown: String = secret.expose().chars().take(SECRET_PREFIX.len() + HINT_LENGTH).collect();
     format!("{shown}…")
@@ -242,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_has_its_form_and_a_hint_tells_little() {
+    fn a_secret_has_the_standard_form_and_a_short_hint() {
         let secret = generate_secret(&mut Entropy::from_seed(1));
         assert_eq!(secret_bytes(&secret).map(|bytes| bytes.len()), Some(32));
         assert_eq!(secret.expose().len(), "whsec_".len() + 44);
@@ -251,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_the_connection_and_of_the_protocol_cannot_be_set() {
+    fn reserved_headers_are_refused() {
         let parse = |name: &str, value: &str| CustomHeaders::parse([(name.to_owned(), value.to_owned())]);
         assert_eq!(parse("X-Token", "a b").unwrap().names(), ["x-token"]);
         for (name, value) in [

@@ -1,8 +1,8 @@
-//! Replays: events that are to be sent to an endpoint again, as an operation with progress. The request stores what is wanted; the
-//! dispatcher goes through the log in bounded steps and makes deliveries due. A step and its progress commit together, so a restart goes
-//! on where it was.
+//! Replays: sending past events to an endpoint again, as an operation with progress. The request stores the replay. The dispatcher
+//! then reads the log in bounded steps and makes deliveries due. A step commits together with its progress, so a restart continues
+//! where it stopped.
 //!
-//! A replay sends what both the endpoint's owner and the person or key that asked for it may read at the time.
+//! A replay sends only events that both the endpoint's owner and the user or key that requested it may read at that time.
 
 use serde::{Deserialize, Serialize};
 
@@ -28,15 +28,15 @@ use super::{
     subscriptions::Subscriptions,
 };
 
-/// Events of one step.
+/// Events per step.
 const STEP: usize = 256;
-/// Replays of one endpoint that may be under way, and ended ones that stay readable.
+/// How many replays of one endpoint may be in progress, and how many finished ones stay readable.
 const MAX_OPEN: usize = 4;
 const MAX_ENDED: usize = 20;
 
 vocabulary! {
-    /// Which events are sent again. Failed: given up, so exhausted, aborted or expired. Missing: never sent, so skipped, or from before
-    /// the endpoint was there.
+    /// Which events to send again. `Failed`: given up (exhausted, aborted or expired). `Missing`: never sent (skipped, or older
+    /// than the endpoint).
     Only:
     Failed "failed", Missing "missing", All "all",
 }
@@ -44,7 +44,7 @@ vocabulary! {
 vocabulary! {
     ReplayStatus:
     Queued "queued", Running "running", Succeeded "succeeded",
-    /// The endpoint was deleted under way.
+    /// The endpoint was deleted during the replay.
     Cancelled "cancelled",
 }
 
@@ -53,24 +53,24 @@ pub(super) struct Replay {
     /// Numbers of the tenant's events.
     pub(super) from_seq: u64,
     pub(super) to_seq: u64,
-    /// Events before this time are left out, and those from `until` on.
+    /// Excludes events before `since`, and events from `until` on.
     pub(super) since: Option<Timestamp>,
     pub(super) until: Option<Timestamp>,
     pub(super) only: Only,
     pub(super) status: ReplayStatus,
-    /// The last event that was looked at.
+    /// The last examined event.
     pub(super) position: u64,
     pub(super) queued: u64,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
-    /// `None` for those that were asked for before this was written down.
+    /// `None` for replays that were created before this was recorded.
     pub(super) asked_by: Option<Actor>,
 }
 
 impl Record for Replay {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before who asked.
+    /// Version 1 had no `asked_by`.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
@@ -88,7 +88,7 @@ impl Replay {
         matches!(self.status, ReplayStatus::Queued | ReplayStatus::Running)
     }
 
-    /// How much of the range was looked at, in percent.
+    /// How much of the range was examined, in percent.
     pub(super) fn progress(&self) -> u64 {
         if !self.is_open() {
             return 100;
@@ -114,7 +114,7 @@ impl Replay {
     }
 }
 
-/// What is asked for.
+/// The parameters of a new replay.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NewReplay {
     pub(super) from_seq: Option<u64>,
@@ -124,7 +124,7 @@ pub(super) struct NewReplay {
     pub(super) only: Only,
 }
 
-/// Stores the wish for a replay, in the caller's transaction.
+/// Stores a new replay in the caller's transaction.
 pub(super) fn create(
     tx: &mut WriteTx,
     act: &mut Act,
@@ -144,7 +144,7 @@ pub(super) fn create(
     let to_seq = new.to_seq.unwrap_or(u64::MAX).min(kept.last);
     let backwards = matches!((new.since, new.until), (Some(since), Some(until)) if since >= until);
     if from_seq > to_seq || backwards {
-        let message = "no event lies in this range; events past their retention are gone";
+        let message = "the range contains no events; events past their retention are removed";
         return Err(WebhookError::Invalid(vec![Fault::new("", "empty_range", message)]));
     }
     let id = OperationId::new(act.now, &mut act.entropy);
@@ -165,14 +165,14 @@ pub(super) fn create(
     Ok((id, replay))
 }
 
-/// Deliveries that are looked at to count what an endpoint missed.
+/// How many deliveries are examined to count the missed events.
 const MAX_COUNTED: u64 = 5_000;
 
-/// What an endpoint did not get while it was disabled.
+/// The events that were skipped while an endpoint was disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Missed {
     pub(super) events: u64,
-    /// Whether more deliveries are kept than were looked at.
+    /// Whether there are more deliveries than were examined.
     pub(super) more: bool,
     /// When the first of them happened.
     pub(super) since: Timestamp,
@@ -180,7 +180,7 @@ pub(super) struct Missed {
     pub(super) to_seq: u64,
 }
 
-/// What an endpoint did not get while it was disabled, and that was not sent since.
+/// Counts the events that were skipped while the endpoint was disabled and have not been sent since.
 pub(super) fn missed(tx: &ReadTx, endpoint: EndpointKey) -> Result<Option<Missed>, StoreError> {
     let (mut missed, mut examined): (Option<Missed>, u64) = (None, 0);
     ledger::walk_back(tx, endpoint, None, |delivery| {
@@ -189,7 +189,7 @@ pub(super) fn missed(tx: &ReadTx, endpoint: EndpointKey) -> Result<Option<Missed
             return Ok(Flow::Stop);
         }
         examined += 1;
-        // What the owner may not read would be skipped again.
+        // Events that the owner may not read would be skipped again.
         if delivery.status == DeliveryStatus::Skipped && delivery.skipped_reason != Some(DisabledReason::NotReadable) {
             let (since, from_seq) = (delivery.event_at, delivery.number);
             let newer = missed.unwrap_or(Missed { events: 0, more: false, since, from_seq, to_seq: delivery.number });
@@ -216,7 +216,7 @@ fn first_open(tx: &impl Read) -> Result<Option<(ReplayKey, Replay)>, StoreError>
     Ok(open)
 }
 
-/// Does the next step of a replay. The endpoint that it was for, or nothing when there is none to do.
+/// Runs the next step of a replay. Returns the endpoint of the replay, or `None` if there is no open replay.
 pub(super) async fn step(
     store: &Store,
     subscriptions: &Subscriptions,
@@ -250,7 +250,7 @@ pub(super) async fn step(
             for (seq, fresh) in &wanted {
                 let before = ledger::get(tx, endpoint, *seq)?;
                 if replay.wants(before.as_ref()) {
-                    ledger::ask_again(tx, endpoint, *seq, fresh, (Trigger::Replay, now), &mut counted)?;
+                    ledger::request_attempt(tx, endpoint, *seq, fresh, (Trigger::Replay, now), &mut counted)?;
                     next.queued += 1;
                 }
             }
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_matches_its_golden_file() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let replay = Replay {
             from_seq: 11,

@@ -1,4 +1,4 @@
-//! Endpoints and what is known of their state, as they are stored. Deliveries are in `ledger.rs`.
+//! Stored endpoints and their states. `ledger.rs` stores the deliveries.
 
 pub(super) mod portable;
 
@@ -17,13 +17,13 @@ use tenantd_store::{
 
 use super::{health::Health, model::Endpoint};
 
-/// Names an endpoint over all tenants.
+/// Identifies an endpoint across all tenants.
 pub(super) type EndpointKey = (TenantId, WebhookId);
 
 impl Record for Endpoint {
     const VERSION: u8 = 3;
 
-    /// Version 1 ended before the owner, whom nobody had noted. Version 2 ended before the time since when there is none.
+    /// Version 1 had no owner and no `legacy_since`. Version 2 had no `legacy_since`.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         match version {
             1 => codec::decode_fields(&[fields, &codec::encode_fields(&(None::<Actor>, None::<Timestamp>))?].concat()),
@@ -40,15 +40,15 @@ impl Record for Endpoint {
 
 pub(super) static ENDPOINTS: Table<EndpointKey, Endpoint> = Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
 
-/// What the dispatcher knows of an endpoint, and how much waits for it.
+/// The health of an endpoint, and how many deliveries wait for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct EndpointState {
     pub(super) health: Health,
     /// Deliveries that wait for an attempt.
     pub(super) pending: u64,
-    /// Those of them that have had none.
+    /// Waiting deliveries without any attempt yet.
     pub(super) parked: u64,
-    /// Deliveries given up because too many waited.
+    /// Deliveries that were given up because too many waited.
     pub(super) shed: u64,
 }
 
@@ -58,7 +58,8 @@ impl Record for EndpointState {
 
 pub(super) static STATES: Table<EndpointKey, EndpointState> = Table::new(catalog::WEBHOOK_STATES, &[]);
 
-/// What a sealed part is bound to: its key, and the target of what is sent. The signing secret is never sent.
+/// What a sealed part is bound to: its key, and the target that it is sent to. The signing secret has no target because it is never
+/// sent.
 #[derive(Clone, Debug)]
 pub(super) struct Binding {
     tenant: TenantId,
@@ -80,7 +81,7 @@ impl Binding {
     }
 }
 
-/// Each part has a key of its own, so that none can stand for another.
+/// Each part has its own key, so parts cannot be swapped.
 fn sealed_key(id: WebhookId, part: u8) -> Vec<u8> {
     let mut key = id.to_bytes();
     key.push(part);
@@ -116,7 +117,7 @@ pub(super) fn remove(tx: &mut WriteTx, key: EndpointKey) -> Result<(), StoreErro
     ENDPOINTS.remove(tx, &key).map(drop)
 }
 
-/// The tenant's endpoints, the oldest first.
+/// The tenant's endpoints, oldest first.
 pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Endpoint>, StoreError> {
     let mut found = Vec::new();
     ENDPOINTS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, endpoint| {
@@ -126,7 +127,7 @@ pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Endpoint>, St
     Ok(found)
 }
 
-/// Endpoints of all tenants that have no owner, and that this release has not found yet.
+/// Endpoints of all tenants that have no owner and are not marked as legacy yet.
 pub(super) fn unowned(tx: &impl Read) -> Result<Vec<EndpointKey>, StoreError> {
     let mut found = Vec::new();
     ENDPOINTS.scan(tx, &KeyRange::ALL, Direction::Forward, |key, endpoint| {
@@ -138,7 +139,7 @@ pub(super) fn unowned(tx: &impl Read) -> Result<Vec<EndpointKey>, StoreError> {
     Ok(found)
 }
 
-/// Notes since when an endpoint without an owner is known.
+/// Marks an endpoint as having had no owner since `since`.
 pub(super) fn note_legacy(tx: &mut WriteTx, key: EndpointKey, since: Timestamp) -> Result<(), StoreError> {
     match ENDPOINTS.get(tx, &key)? {
         Some(endpoint) => ENDPOINTS.put(tx, &key, &Endpoint { legacy_since: Some(since), ..endpoint }),
@@ -155,7 +156,7 @@ pub(super) fn state(tx: &impl Read, key: EndpointKey) -> Result<EndpointState, S
     Ok(STATES.get(tx, &key)?.unwrap_or_default())
 }
 
-/// The states of all endpoints for which something waits.
+/// The states of all endpoints that have waiting deliveries.
 pub(super) fn waiting(tx: &impl Read) -> Result<Vec<(EndpointKey, EndpointState)>, StoreError> {
     let mut found = Vec::new();
     STATES.scan(tx, &KeyRange::ALL, Direction::Forward, |key, state| {
@@ -167,7 +168,7 @@ pub(super) fn waiting(tx: &impl Read) -> Result<Vec<(EndpointKey, EndpointState)
     Ok(found)
 }
 
-/// How much waits for all endpoints of a tenant, and the endpoint for which the most does.
+/// The number of waiting deliveries of a tenant, and the endpoint with the most of them.
 pub(super) fn tenant_pending(tx: &impl Read, tenant: TenantId) -> Result<(u64, Option<EndpointKey>), StoreError> {
     let (mut total, mut most) = (0, (0, None));
     STATES.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |key, state| {
@@ -195,12 +196,12 @@ mod tests {
     };
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn stored_forms_match_their_golden_files() {
         let mut entropy = Entropy::from_seed(1);
         let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
         let at = Timestamp::from_millis(1_767_225_600_000);
         let key = (TenantId::from_bytes([2; 16]), WebhookId::from_bytes([1; 16]));
-        // As version 1 was first written: its headers were not bound to their target yet.
+        // As version 1 wrote it at first: its headers were not bound to their target yet.
         let mut seal = |part: u8| {
             let binding = Binding { tenant: key.0, key: sealed_key(key.1, part), target: None };
             sealer.seal(binding.place(), &Secret::new("s"), &mut entropy).unwrap()

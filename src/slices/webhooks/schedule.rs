@@ -1,5 +1,5 @@
-//! When a delivery is tried again: the schedules, their jitter, and what a receiver's `Retry-After` adds. Pure functions of the time
-//! that is handed in. **Invariant:** an attempt is never earlier than its base.
+//! When a delivery is retried: the schedules, their jitter, and the effect of a receiver's `Retry-After`. Pure functions of the
+//! given time. **Invariant:** an attempt is never earlier than its base delay.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ vocabulary! {
 const MINUTE: u64 = 60;
 const HOUR: u64 = 3600;
 
-/// Seconds between an attempt and the next: 11 attempts over about 76 hours.
+/// Seconds between attempts: 11 attempts over about 76 hours.
 const STANDARD: [u64; 10] = [5, 30, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
-/// 9 attempts within a quarter of an hour.
+/// 9 attempts within 15 minutes.
 const FAST: [u64; 8] = [5, 10, 15, 30, 60, 120, 300, 360];
 /// 14 attempts over a week.
 const LONG: [u64; 13] = [
@@ -35,7 +35,7 @@ const LONG: [u64; 13] = [
 ];
 
 const JITTER_PERCENT: u64 = 15;
-/// The longest that a receiver can ask us to wait.
+/// The longest wait that a receiver can request.
 const LONGEST_HINT: Duration = Duration::from_hours(24);
 
 impl RetrySchedule {
@@ -47,7 +47,7 @@ impl RetrySchedule {
         }
     }
 
-    /// How long after the attempt of this number (from 1) the next one comes. `None`: that was the last.
+    /// The delay after the attempt with this number (from 1). `None` after the last attempt.
     pub fn delay_after(self, attempt: u32, entropy: &mut Entropy) -> Option<Duration> {
         let base = *self.delays().get(usize::try_from(attempt).ok()?.checked_sub(1)?)?;
         let base_millis = base * 1000;
@@ -55,7 +55,7 @@ impl RetrySchedule {
     }
 }
 
-/// What `Retry-After` asks for: seconds or an HTTP date. What cannot be read, and a time that is past, ask for nothing.
+/// The wait that `Retry-After` requests, in seconds or as an HTTP date. `None` if it cannot be parsed or is in the past.
 pub fn retry_after(text: &str, now: Timestamp) -> Option<Duration> {
     let text = text.trim();
     let wanted = if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schedules_have_their_length_and_never_come_early() {
+    fn attempts_are_never_earlier_than_scheduled() {
         let mut entropy = Entropy::from_seed(7);
         for (schedule, attempts, base_total) in
             [(RetrySchedule::Standard, 11, 272_135), (RetrySchedule::Fast, 9, 900), (RetrySchedule::Long, 14, 603_335)]
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_read_in_both_forms_and_bounded() {
+    fn retry_after_accepts_seconds_and_dates_up_to_a_limit() {
         let now = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
         let seconds = |text: &str| retry_after(text, now).map(|hint| hint.as_secs());
         assert_eq!(seconds("120"), Some(120));

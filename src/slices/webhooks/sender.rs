@@ -1,5 +1,5 @@
-//! Sends one event to one endpoint, once: builds the request, signs it, and turns what came back into the record of an attempt. The
-//! same path for deliveries, retries and tests.
+//! Sends one event to one endpoint once: builds the request, signs it, and converts the response into an attempt. Deliveries,
+//! retries and tests use the same path.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
@@ -17,7 +17,8 @@ const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 const WEBHOOK_DELIVERY: HeaderName = HeaderName::from_static("webhook-delivery");
-/// Stands in a kept answer for the value of a custom header. A shorter value is no secret, and would be found everywhere.
+/// Replaces the values of custom headers in stored responses. Shorter values are not masked: they are not secrets and would match
+/// everywhere.
 const MASK: u8 = b'*';
 const SHORTEST_SECRET: usize = 4;
 
@@ -32,7 +33,7 @@ impl Sender {
         let clocks = self.clocks.read();
         let started_at = clocks.of(target.key.0);
         let id = event.to_string();
-        // The receiver judges its age by the clock on its own wall.
+        // The receiver checks the age against its own clock.
         let timestamp = clocks.installation().as_seconds().to_string();
         let signature = sign_all(&target.signing_keys, &id, &timestamp, &body, started_at);
         let mut headers = target.headers.clone();
@@ -76,7 +77,7 @@ impl Sender {
     }
 }
 
-/// The body with the values of custom headers made unreadable, which a receiver may repeat: they are not for whoever reads the attempt.
+/// Masks the values of custom headers, which a receiver may echo. People who read the attempt must not see them.
 fn conceal(body: &[u8], headers: &HeaderMap) -> Vec<u8> {
     let mut shown = body.to_vec();
     let secrets = headers.values().filter(|value| value.is_sensitive() && value.len() >= SHORTEST_SECRET);
@@ -133,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_answer_repeats_of_custom_headers_cannot_be_read() {
+    fn echoed_header_values_are_masked() {
         let mut headers = HeaderMap::new();
         for (name, value) in [("x-one", "hunter2"), ("x-two", "Bearer hunter2!"), ("x-short", "a")] {
             let mut value = HeaderValue::from_static(value);

@@ -1,4 +1,4 @@
-//! What is done with endpoints. Every method is one use case in the caller's transaction: check, write, append the event.
+//! The use cases of endpoints. Each method runs in the caller's transaction: check, write, append the event.
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,8 +44,11 @@ pub(super) static UPDATED: EventKind =
 pub(super) static DELETED: EventKind = EventKind { name: "webhook.deleted", summary: "A webhook endpoint was deleted.", ..CREATED };
 pub(super) static DISABLED: EventKind =
     EventKind { name: "webhook.disabled", summary: "A webhook endpoint was disabled and gets no more deliveries.", ..CREATED };
-pub(super) static TEST: EventKind =
-    EventKind { name: "webhook.test", summary: "A test that somebody asked for; sent to the tested endpoint only.", ..CREATED };
+pub(super) static TEST: EventKind = EventKind {
+    name: "webhook.test",
+    summary: "A caller tested a webhook endpoint. Only the tested endpoint receives this event.",
+    ..CREATED
+};
 
 #[derive(Clone, Debug)]
 pub(super) struct Service {
@@ -55,7 +58,7 @@ pub(super) struct Service {
     pub(super) lookups: Lookups,
 }
 
-/// What changes in an endpoint.
+/// A change to an endpoint.
 #[derive(Clone, Debug)]
 pub(super) struct EndpointChange {
     pub(super) name: Option<String>,
@@ -70,7 +73,7 @@ pub(super) struct EndpointChange {
     pub(super) retry: Option<RetrySchedule>,
     pub(super) ca_certificate_pem: Change<String>,
     pub(super) status: Option<WantedStatus>,
-    /// What is wrong with the form of its fields. The use case reports it with the rest.
+    /// Fields with an invalid form. The service reports them together with its own findings.
     pub(super) faults: Vec<Fault>,
 }
 
@@ -80,18 +83,18 @@ pub(super) struct Updated {
     pub(super) endpoint: Endpoint,
     /// Whether its health was reset.
     pub(super) reset: bool,
-    /// Whether it was disabled before and is not any more.
+    /// Whether the change enabled a disabled endpoint.
     pub(super) enabled: bool,
 }
 
 vocabulary! {
-    /// What somebody can set an endpoint to.
+    /// The states that a caller can set.
     WantedStatus:
     Active "active", Paused "paused", Disabled "disabled",
 }
 
 impl Service {
-    /// The endpoint acts for whoever creates it: it gets the events that they may read. `held` are their scopes.
+    /// The caller becomes the endpoint's owner: it receives the events that the caller may read. `held` are the caller's scopes.
     pub(super) fn create(
         &self,
         tx: &mut WriteTx,
@@ -157,7 +160,7 @@ impl Service {
         self.seal(act, &binding, &headers.to_secret()?).map(Some)
     }
 
-    /// Reports everything that is wrong with an input at once: `found` by its form, and what the store knows better.
+    /// Reports all faults of an input at once: the given ones (`found`) and those that only the store can find.
     fn check_input(
         &self,
         tx: &WriteTx,
@@ -175,7 +178,7 @@ impl Service {
         if faults.is_empty() { Ok(()) } else { Err(WebhookError::Invalid(faults)) }
     }
 
-    /// Entries that stand for no kind of event.
+    /// Entries that match no kind of event.
     pub(super) fn unknown_events(&self, given: &[String]) -> Vec<Fault> {
         let unknown = |(place, text): (usize, &String)| {
             let unknown = self.kinds.parse(text).err()?;
@@ -185,21 +188,21 @@ impl Service {
         given.iter().enumerate().filter_map(unknown).collect()
     }
 
-    /// One of the kinds that each entry stands for must be readable.
+    /// Requires that the caller may read at least one of the kinds that each entry matches.
     fn check_readable_events(&self, given: &[String], held: Grants) -> Result<(), WebhookError> {
         let patterns = given.iter().filter_map(|text| self.kinds.parse(text).ok());
         let lacking = patterns.filter_map(|pattern| self.kinds.lacking(&pattern, held)).reduce(Grants::union);
         lacking.map_or(Ok(()), |scopes| Err(WebhookError::NotReadable(Box::new(Lacking::scopes(scopes)))))
     }
 
-    /// An event can be sent again only by those who may read it.
+    /// Only callers that may read an event can send it again.
     pub(super) fn check_readable(&self, kind: &str, held: Grants) -> Result<(), WebhookError> {
         let lacking = self.kinds.reads(kind).without(held);
         if lacking == Grants::NONE { Ok(()) } else { Err(WebhookError::NotReadable(Box::new(Lacking::scopes(lacking)))) }
     }
 
-    /// Whoever changes what goes where becomes the one whom the endpoint acts for. Anything else leaves the owner as it is: it sends nothing
-    /// to anybody new.
+    /// A caller that changes the destination or the subscription becomes the endpoint's owner. Other changes keep the owner,
+    /// because they send nothing to a new receiver.
     pub(super) fn update(
         &self,
         tx: &mut WriteTx,
@@ -229,7 +232,7 @@ impl Service {
         let target = after.header_target();
         match &change.headers {
             Change::Keep if target == before.header_target() => {}
-            // Values that were given for one target are not sent to another.
+            // Values that were given for one target are never sent to another.
             Change::Keep | Change::Clear => (after.header_names, after.headers) = (Vec::new(), None),
             Change::Set(headers) => {
                 after.header_names = headers.names();
@@ -285,7 +288,7 @@ impl Service {
         let endpoint = find(tx, act, id)?;
         expected.check(endpoint.version)?;
         repo::remove(tx, (act.tenant_id, id))?;
-        // While something waits, the dispatcher needs the state to find and forget it.
+        // The dispatcher needs the state to find and remove waiting deliveries.
         if repo::state(tx, (act.tenant_id, id))?.pending == 0 {
             repo::STATES.remove(tx, &(act.tenant_id, id))?;
         }
@@ -293,7 +296,7 @@ impl Service {
         Ok(())
     }
 
-    /// Gives the endpoint a new secret; the old one signs too until `grace` is over.
+    /// Replaces the secret. The old one also signs until `grace` is over.
     pub(super) fn rotate_secret(
         &self,
         tx: &mut WriteTx,
@@ -357,7 +360,7 @@ impl Service {
             return Ok(before);
         }
         let mut after = Endpoint { status: EndpointStatus::Active, ..before.clone() };
-        adopt(act, &mut after);
+        take_ownership(act, &mut after);
         Self::store_change(tx, act, &before, &mut after)?;
         Ok(after)
     }
@@ -380,13 +383,13 @@ impl Service {
         }
         let mut after = Endpoint { status, ..before.clone() };
         if status == EndpointStatus::Active {
-            adopt(act, &mut after);
+            take_ownership(act, &mut after);
         }
         Self::store_change(tx, act, &before, &mut after)?;
         Ok(after)
     }
 
-    /// Disables an endpoint because of how its receiver behaves. One that is gone or disabled already stays as it is.
+    /// Disables an endpoint because of its receiver's behavior. Does nothing if it is deleted or already disabled.
     pub(super) fn disable(tx: &mut WriteTx, act: &mut Act, id: WebhookId, reason: DisabledReason) -> Result<(), WebhookError> {
         let Some(mut endpoint) = repo::get(tx, (act.tenant_id, id))? else { return Ok(()) };
         if matches!(endpoint.status, EndpointStatus::Disabled(_)) {
@@ -400,7 +403,7 @@ impl Service {
         Ok(())
     }
 
-    /// Appends the event of a test. Its number.
+    /// Appends the event of a test and returns its number.
     pub(super) fn announce_test(tx: &mut WriteTx, act: &mut Act, id: WebhookId) -> Result<u64, WebhookError> {
         let endpoint = find(tx, act, id)?;
         announce(tx, act, &TEST, &endpoint, None)
@@ -420,10 +423,10 @@ fn announce(
     Ok(events::append(tx, act, &draft)?)
 }
 
-/// Lets attempts go at once, whatever the receiver answered so far: somebody has done something about it.
+/// Allows attempts immediately, regardless of earlier failures: a caller has changed the endpoint.
 fn reset_health(tx: &mut WriteTx, key: EndpointKey) -> Result<(), WebhookError> {
     let state = repo::state(tx, key)?;
-    let health = state.health.forgiven();
+    let health = state.health.without_failures();
     if health != state.health {
         repo::STATES.put(tx, &key, &EndpointState { health, ..state })?;
     }
@@ -436,8 +439,8 @@ fn set<T: Clone>(field: &mut T, value: Option<&T>) {
     }
 }
 
-/// An endpoint of an import that nobody vouches for has no owner here: whoever sets it going becomes it.
-fn adopt(act: &Act, endpoint: &mut Endpoint) {
+/// An endpoint from an unverified import has no real owner. The caller that activates it becomes the owner.
+fn take_ownership(act: &Act, endpoint: &mut Endpoint) {
     if endpoint.owner.as_ref().is_some_and(|owner| owner.kind == ActorKind::Agent) {
         endpoint.owner = Some(act.actor.clone());
     }
@@ -455,7 +458,7 @@ fn status_name(status: EndpointStatus) -> &'static str {
     }
 }
 
-/// What a change changed, field by field. Of secrets it tells only that they are others now.
+/// The changed fields. For secrets it shows only that they changed.
 fn changes(before: &Endpoint, after: &Endpoint) -> Changes {
     let fields = |endpoint: &Endpoint| {
         json!({
@@ -474,6 +477,6 @@ fn changes(before: &Endpoint, after: &Endpoint) -> Changes {
         })
     };
     let changes = Changes::between(&fields(before), &fields(after));
-    // Events do not show queries: two URLs that differ may look alike.
+    // Events do not show queries, so two different URLs may look the same.
     if before.url == after.url { changes } else { changes.with("url", without_query(&before.url), without_query(&after.url)) }
 }

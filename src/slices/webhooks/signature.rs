@@ -1,4 +1,4 @@
-//! Signatures by Standard Webhooks 1.0.0: `v1,` and the HMAC-SHA256 of `id.timestamp.body`, one for each secret that counts.
+//! Signatures by Standard Webhooks 1.0.0: `v1,` and the HMAC-SHA256 of `id.timestamp.body`, one for each valid secret.
 
 use data_encoding::BASE64;
 use hmac::{Hmac, KeyInit, Mac};
@@ -9,11 +9,11 @@ use tenantd_base::{clock::Timestamp, secrets::Secret};
 
 use super::model::secret_bytes;
 
-/// A secret that is ready to sign; its key schedule is computed once.
+/// A secret that is ready to sign. Its key schedule is computed once.
 #[derive(Clone)]
 pub struct SigningKey {
     mac: Hmac<Sha256>,
-    /// Until when it signs.
+    /// When the key stops signing. `None`: never.
     pub until: Option<Timestamp>,
 }
 
@@ -24,7 +24,7 @@ impl std::fmt::Debug for SigningKey {
 }
 
 impl SigningKey {
-    /// `None` for a secret without bytes.
+    /// `None` for an empty secret.
     pub fn new(secret: &[u8], until: Option<Timestamp>) -> Option<Self> {
         let mac = Hmac::new_from_slice(secret).ok().filter(|_| !secret.is_empty())?;
         Some(Self { mac, until })
@@ -43,16 +43,16 @@ impl SigningKey {
     }
 }
 
-/// The value of `webhook-signature`: of every key that counts at `now`, the newest first.
+/// The value of `webhook-signature`: one signature for every key that is valid at `now`, newest first.
 pub fn sign_all(keys: &[SigningKey], id: &str, timestamp: &str, body: &[u8], now: Timestamp) -> String {
     let live = keys.iter().filter(|key| key.until.is_none_or(|until| now < until));
     live.map(|key| key.sign(id, timestamp, body)).collect::<Vec<_>>().join(" ")
 }
 
-/// The headers that a signature is about and in.
+/// The headers that the signature needs: two are signed, one contains it.
 pub const SIGNATURE_HEADERS: [&str; 3] = ["webhook-id", "webhook-timestamp", "webhook-signature"];
 
-/// Whether a delivery was signed with this secret. For the receiving side; it does not judge the time.
+/// Whether this secret signed a delivery. For receivers; it does not check the timestamp.
 pub fn is_signed(secret: &Secret, headers: &HeaderMap, body: &[u8]) -> bool {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let [id, timestamp, signatures] = SIGNATURE_HEADERS.map(text);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_signature_is_the_one_of_the_specification() {
+    fn the_signature_matches_the_specification() {
         let secret = BASE64.decode(b"MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
         let key = SigningKey::new(&secret, None).unwrap();
         let ended = SigningKey::new(&[1; 32], Some(Timestamp::EPOCH)).unwrap();

@@ -1,4 +1,5 @@
-//! The figures of an endpoint, by the hour: counted in the transaction that stores the attempts, so that reading them costs a row an hour.
+//! Hourly metrics of an endpoint. They are counted in the transaction that stores the attempts, so reading them costs one row per
+//! hour.
 
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use super::{
     repo::EndpointKey,
 };
 
-/// Upper bounds of the latency buckets in milliseconds; the last one is open.
+/// Upper bounds of the latency buckets in milliseconds. The last bucket is open.
 const LATENCY_BOUNDS: [u32; 13] = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000];
 const BUCKETS: usize = LATENCY_BOUNDS.len() + 1;
 const HOUR_MILLIS: i64 = 3_600_000;
@@ -52,16 +53,16 @@ pub(super) fn start_of(hour: u32) -> Timestamp {
     Timestamp::from_millis(i64::from(hour) * HOUR_MILLIS)
 }
 
-/// More than an endpoint can have in an hour, and little enough for sums and percentages over all hours.
-const MOST_COUNTED: u64 = 1 << 40;
+/// More than an endpoint can count in an hour, and small enough that sums and percentages over all hours do not overflow.
+const MAX_COUNT: u64 = 1 << 40;
 
-/// Figures as they go along to another installation.
+/// The metrics that move to another installation.
 pub(super) fn portable() -> Box<dyn Portable> {
     let figures = Carrier::plain("webhook_figures", &FIGURES, |_, _, figures| {
         let Figures { attempts, failed_attempts, delivered, exhausted, aborted, skipped, expired, latencies } = figures;
         let counts = [attempts, failed_attempts, delivered, exhausted, aborted, skipped, expired];
         let most = counts.into_iter().chain(latencies).max().copied().unwrap_or_default();
-        if most > MOST_COUNTED { Err(PortError::wrong("it counts more than there can be")) } else { Ok(()) }
+        if most > MAX_COUNT { Err(PortError::wrong("a count is larger than possible")) } else { Ok(()) }
     });
     figures.boxed()
 }
@@ -100,7 +101,7 @@ impl Figures {
         }
     }
 
-    /// The latency that this many percent of the attempts stayed within, as the upper bound of its bucket.
+    /// The upper bound of the bucket that contains this percentile of the latencies.
     pub(super) fn latency_millis(&self, percent: u64) -> Option<u32> {
         let total: u64 = self.latencies.iter().sum();
         let mut left = (total * percent).div_ceil(100);
@@ -117,7 +118,7 @@ impl Figures {
     }
 }
 
-/// Adds to the figures of the hour of `at`.
+/// Adds to the metrics of the hour of `at`.
 pub(super) fn add(tx: &mut WriteTx, endpoint: EndpointKey, at: Timestamp, more: &Figures) -> Result<(), StoreError> {
     let key = (endpoint.0, endpoint.1, hour_of(at));
     let mut figures = FIGURES.get(tx, &key)?.unwrap_or_default();
@@ -125,7 +126,7 @@ pub(super) fn add(tx: &mut WriteTx, endpoint: EndpointKey, at: Timestamp, more: 
     FIGURES.put(tx, &key, &figures)
 }
 
-/// The figures of an endpoint since the hour of `since`, hour by hour.
+/// The metrics of an endpoint, hour by hour, from the hour of `since` on.
 pub(super) fn read(tx: &impl Read, endpoint: EndpointKey, since: Timestamp) -> Result<Vec<(u32, Figures)>, StoreError> {
     let mut range = KeyRange::prefix(&endpoint.to_bytes());
     range.start = std::ops::Bound::Included((endpoint.0, endpoint.1, hour_of(since)).to_bytes());
@@ -137,7 +138,7 @@ pub(super) fn read(tx: &impl Read, endpoint: EndpointKey, since: Timestamp) -> R
     Ok(found)
 }
 
-/// Removes figures that are older than `keep`: at most `limit` rows. How many it looked at, to go on from `after`.
+/// Removes metrics older than `keep`. Examines at most `limit` rows, and returns the key to continue from.
 pub(super) fn purge(
     tx: &mut WriteTx,
     now: Timestamp,
@@ -161,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_matches_its_golden_file() {
         let mut latencies = [0; BUCKETS];
         latencies[2] = 9;
         latencies[5] = 1;

@@ -1,5 +1,5 @@
-//! Who wants which event. The endpoints of a tenant are compiled once (patterns read, secrets opened, headers built) and kept while no
-//! endpoint has changed, so that an event of a tenant without webhooks costs one look into memory.
+//! Which endpoints receive which event. The endpoints of a tenant are compiled once (patterns parsed, secrets opened, headers
+//! built) and cached until an endpoint changes. An event of a tenant without webhooks therefore costs one memory lookup.
 
 use std::{sync::Arc, time::Duration};
 
@@ -35,11 +35,11 @@ use super::{
 
 const CACHED_TENANTS: u64 = 10_000;
 const CACHED_OWNERS: u64 = 10_000;
-/// What the rights of people and keys are read from.
+/// The tables that the rights of users and keys depend on.
 const RIGHTS: [TableName; 4] = [catalog::USERS, catalog::API_KEYS, catalog::CREDENTIALS, catalog::IDENTITY_PROVIDERS];
 const USER_AGENT: &str = concat!("tenantd/", env!("CARGO_PKG_VERSION"));
 
-/// An endpoint, ready to be sent to.
+/// An endpoint that is ready to receive.
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) key: EndpointKey,
@@ -51,7 +51,7 @@ pub(super) struct Target {
     pub(super) url: TargetUrl,
     pub(super) audience: Audience,
     pub(super) ca_pem: Option<Arc<str>>,
-    /// Every header that is the same each time.
+    /// The headers that are the same in every request.
     pub(super) headers: HeaderMap,
     pub(super) signing_keys: Vec<SigningKey>,
     after_seq: u64,
@@ -62,22 +62,22 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Whether the endpoint is to get the event.
+    /// Whether the endpoint receives the event.
     pub(super) fn wants(&self, event: &Event) -> bool {
         event.record.number > self.after_seq && self.subscribes(&event.record.kind) && self.passes(&event.record.body)
     }
 
-    /// As [`Self::wants`], for a replay: what happened before the endpoint was there counts too.
+    /// As [`Self::wants`], for a replay: events from before the endpoint's creation count too.
     pub(super) fn wants_replayed(&self, event: &Event) -> bool {
         self.subscribes(&event.record.kind) && self.passes(&event.record.body)
     }
 
-    /// A test goes to the endpoint that is tested, and to nobody else.
+    /// Only the tested endpoint receives a test.
     fn subscribes(&self, kind: &str) -> bool {
         kind != TEST.name && self.patterns.iter().any(|pattern| pattern.matches(kind))
     }
 
-    /// What deliveries to the endpoint keep their order by: the id of what the event is about, or nothing.
+    /// The id of the resource that deliveries are ordered by, if the endpoint keeps the order.
     pub(super) fn ordered_by(&self, body: &[u8]) -> Option<String> {
         let about = if self.ordering == Ordering::PerResource { events::about(body) } else { None };
         about.map(|about| about.id.to_owned())
@@ -88,16 +88,16 @@ impl Target {
     }
 }
 
-/// What filters look at in an event's body.
+/// The parts of an event's body that filters check.
 #[derive(Deserialize)]
 struct View<'a> {
-    actor: Named,
+    actor: ActorRef,
     #[serde(borrow)]
     data: &'a RawValue,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ActorRef {
     id: String,
 }
 
@@ -118,7 +118,7 @@ impl View<'_> {
     }
 }
 
-/// A record names its organization, or is one.
+/// A record refers to its organization, or is one.
 fn organization_of(record: &Value) -> Option<&str> {
     let named = record.pointer("/organization/id").or_else(|| record.get("organization_id"));
     let own = record.get("id").filter(|id| id.as_str().is_some_and(|id| id.starts_with("org_")));
@@ -134,16 +134,16 @@ pub(super) struct Subscriptions {
     compiled: Arc<VersionedCache<TenantId, Vec<Arc<Target>>, 2>>,
     holders: Holders,
     clocks: Clocks,
-    /// What people and keys may read, while nobody's rights have changed.
-    readable: Arc<VersionedCache<(TenantId, String), Sight, 4>>,
+    /// What users and keys may read, cached until rights change.
+    readable: Arc<VersionedCache<(TenantId, String), ReadAccess, 4>>,
 }
 
-/// What a person or a key may read.
+/// What a user or key may read.
 #[derive(Debug)]
-struct Sight {
-    /// `None` for those who may read nothing of the tenant as a whole: events belong to no organization.
+struct ReadAccess {
+    /// `None` for a holder without tenant-wide access, because events belong to no organization.
     kinds: Option<Readable>,
-    /// When that ends by itself.
+    /// When these rights expire.
     until: Option<Timestamp>,
 }
 
@@ -154,7 +154,8 @@ impl Subscriptions {
         Self { store, sealer, kinds, tenants, compiled, holders, clocks, readable }
     }
 
-    /// Whether the endpoint's owner may read events of this kind now. An endpoint of an older release reads without one for a while.
+    /// Whether the endpoint's owner may read events of this kind now. During a grace period, an endpoint of an older release works
+    /// without an owner.
     pub(super) fn may_read(&self, target: &Target, kind: &str) -> Result<bool, StoreError> {
         match (&target.owner, target.legacy_since) {
             (Some(owner), _) => self.reads(target.key.0, owner, kind),
@@ -163,16 +164,16 @@ impl Subscriptions {
         }
     }
 
-    /// Whether somebody may read events of this kind now.
+    /// Whether a user or key may read events of this kind now.
     pub(super) fn reads(&self, tenant: TenantId, holder: &Actor, kind: &str) -> Result<bool, StoreError> {
         let now = self.clocks.now(tenant);
-        let sight = self.readable.get(&self.store, (tenant, holder.id.clone()), || {
+        let access = self.readable.get(&self.store, (tenant, holder.id.clone()), || {
             let rights = self.store.read(|tx| self.holders.authority(tx, tenant, holder, now))?;
             let whole = rights.scopes() != Grants::NONE && *rights.organizations() == Within::All;
-            Ok::<_, StoreError>(Sight { kinds: whole.then(|| self.kinds.readable(rights.scopes())), until: rights.until() })
+            Ok::<_, StoreError>(ReadAccess { kinds: whole.then(|| self.kinds.readable(rights.scopes())), until: rights.until() })
         })?;
-        let lasts = sight.until.is_none_or(|until| now < until);
-        Ok(lasts && sight.kinds.as_ref().is_some_and(|kinds| kinds.has(kind)))
+        let lasts = access.until.is_none_or(|until| now < until);
+        Ok(lasts && access.kinds.as_ref().is_some_and(|kinds| kinds.has(kind)))
     }
 
     pub(super) fn of_tenant(&self, tenant: TenantId) -> Result<Arc<Vec<Arc<Target>>>, StoreError> {
@@ -183,13 +184,13 @@ impl Subscriptions {
             }
             let (audience, suspended) = (self.audience(tenant)?, self.tenants.is_suspended(tenant)?);
             let compile = |endpoint: &Endpoint| match self.compile(endpoint, audience) {
-                // A suspended tenant's events wait, as those of a paused endpoint do.
+                // The events of a suspended tenant wait, like those of a paused endpoint.
                 Ok(target) if suspended && target.status == EndpointStatus::Active => {
                     Some(Arc::new(Target { status: EndpointStatus::Paused, ..target }))
                 }
                 Ok(target) => Some(Arc::new(target)),
                 Err(error) => {
-                    tracing::error!(%error, endpoint = %endpoint.id, "an endpoint cannot be used and gets no deliveries");
+                    tracing::error!(%error, endpoint = %endpoint.id, "could not load a webhook endpoint; it receives no deliveries");
                     None
                 }
             };
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
 
     impl Target {
-        /// An endpoint that takes everything, for tests that send nothing.
+        /// An endpoint that accepts everything, for tests that send nothing.
         pub(crate) fn example(key: EndpointKey) -> Self {
             Self {
                 key,
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_looks_into_the_record_and_at_the_actor() {
+    fn a_filter_checks_the_record_and_the_actor() {
         let list = |text: &str| vec![text.to_owned()];
         let filter = |organizations: &str, priorities: &str, actors: &str| {
             let or_none = |text: &str| if text.is_empty() { Vec::new() } else { list(text) };
@@ -312,9 +313,9 @@ mod tests {
         assert!(!passes(&filter("org_2", "", "")) && !passes(&filter("", "low", "")) && !passes(&filter("", "", "usr_1")));
     }
 
-    /// Filters and the bodies that they look into, as odd as JSON allows.
+    /// Filters and bodies as odd as JSON allows.
     #[test]
-    fn a_hostile_filter_passes_what_it_names_and_nothing_else() {
+    fn a_hostile_filter_matches_only_what_it_names() {
         use tenantd_base::entropy::fuzz::{each_case, members, name, text};
         each_case("webhook filters", 1_000, |entropy| {
             let list = |entropy: &mut tenantd_base::entropy::Entropy| -> Vec<String> {

@@ -1,5 +1,4 @@
-//! Schedules start runs when their times come. Times that passed while nobody looked are left out or made up for once, as the trigger
-//! says.
+//! Starts runs by schedule. Occurrences that were missed are skipped or made up for once, depending on the trigger.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -27,7 +26,7 @@ use super::{
     service::{NewRun, ReadyRun, Service},
 };
 
-/// How many workflows one transaction touches.
+/// How many workflows one transaction changes.
 const BATCH: usize = 100;
 
 #[derive(Debug)]
@@ -40,18 +39,18 @@ pub(super) struct Calendar {
     pub(super) tenants: Tenants,
 }
 
-/// A workflow whose time has come: the runs that it starts, and its next time.
+/// A due workflow: the runs to start, and its next occurrence.
 #[derive(Debug)]
 struct Firing {
     seen: Workflow,
-    /// While the tenant is suspended nothing is started, and the times count as missed.
+    /// While the tenant is suspended, nothing starts and the occurrences count as missed.
     suspended: bool,
     intent: Intent,
     runs: Vec<ReadyRun>,
     next_fire_at: Option<Timestamp>,
 }
 
-/// Works out, on a worker, what a workflow starts now.
+/// Computes, on a worker, the runs that a workflow starts now.
 fn firing(
     service: &Service,
     tx: &impl Read,
@@ -62,7 +61,7 @@ fn firing(
 ) -> Result<Firing, WorkflowError> {
     let program = match service.program(tx, budget, (seen.tenant_id, seen.id, seen.version)) {
         Ok(program) => program,
-        // What this release cannot read has no times.
+        // A definition that this release cannot read has no occurrences.
         Err(WorkflowError::Invalid(_)) => return Ok(Firing { seen, suspended, intent, runs: Vec::new(), next_fire_at: None }),
         Err(error) => return Err(error),
     };
@@ -86,7 +85,7 @@ fn firing(
     Ok(Firing { seen, suspended, intent, runs, next_fire_at: program.next_fire(now) })
 }
 
-/// Starts the runs and sets the next time, if the workflow is still as it was seen.
+/// Starts the runs and sets the next occurrence, if the workflow has not changed since.
 fn fire(service: &Service, tx: &mut WriteTx, firing: &Firing) -> Result<(), WorkflowError> {
     let Firing { seen, suspended, intent, runs, next_fire_at } = firing;
     let mut act = intent.begin();
@@ -104,10 +103,10 @@ fn fire(service: &Service, tx: &mut WriteTx, firing: &Firing) -> Result<(), Work
     Ok(repo::workflows::put(tx, &workflow, Some(&before))?)
 }
 
-/// The time that a run is started for: the one that has just come, or one for all that were missed.
+/// The occurrence to start a run for: the one within the grace period, or else the first missed one if missed runs are made up for.
 fn due(schedule: &Schedule, handled: Timestamp, now: Timestamp) -> Option<Timestamp> {
     let first = schedule.next(handled).filter(|at| *at <= now)?;
-    // Of the times within the grace the last one counts.
+    // An occurrence within the grace period was not missed.
     let fresh = schedule.next(Timestamp::from_millis((now - GRACE).max(handled).as_millis())).filter(|at| *at <= now);
     fresh.or(schedule.run_missed.then_some(first))
 }
@@ -132,7 +131,7 @@ impl Task for Calendar {
         if due.is_empty() {
             return Ok(Done::All);
         }
-        // Each in the turn of its tenant: one with much to evaluate does not hold up the others.
+        // Each runs in its tenant's turn, so that an expensive one does not delay the others.
         let mut asked = Vec::with_capacity(due.len());
         for workflow in due {
             let suspended = self.tenants.is_suspended(workflow.tenant_id)?;

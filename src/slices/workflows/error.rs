@@ -1,4 +1,4 @@
-//! What can go wrong with workflows and their runs.
+//! Errors of workflows and their runs.
 
 use tenantd_base::{
     authority::Lacking,
@@ -14,29 +14,29 @@ use super::model::RunStatus;
 
 #[derive(Debug, thiserror::Error)]
 pub enum WorkflowError {
-    #[error("there is no such workflow")]
+    #[error("the workflow does not exist")]
     NotFound,
-    #[error("there is no such run")]
+    #[error("the run does not exist")]
     RunNotFound,
     #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
-    #[error("a workflow has the key {0} already")]
+    #[error("another workflow has the key {0}")]
     KeyTaken(String),
     #[error(transparent)]
     Quota(#[from] QuotaExceeded),
-    /// Between the check of a change and its transaction somebody else has made one.
+    /// Another request changed the workflow between the check of this change and its transaction.
     #[error("the workflow was changed at the same time")]
     ChangedMeanwhile,
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// The caller lacks what the steps and triggers need.
+    /// The caller lacks scopes that the steps and triggers need.
     #[error("the caller lacks {0}")]
     NotHeld(Box<Lacking>),
     #[error("the workflow is archived")]
     Archived,
     #[error("the workflow is disabled")]
     Disabled,
-    /// By hand only those workflows are started that have a manual trigger.
+    /// Only workflows with a manual trigger can be started by a request.
     #[error("the workflow has no manual trigger")]
     NotManual,
     #[error("{0} runs of the workflow are active")]
@@ -47,18 +47,18 @@ pub enum WorkflowError {
     Ended(RunStatus),
     #[error("a run that is {} cannot {action}", from.name())]
     NotPossible { from: RunStatus, action: &'static str },
-    #[error("no step waits for an approval")]
+    #[error("no matching step waits for an approval")]
     NoApproval,
-    #[error("the caller may not decide")]
+    #[error("the caller may not approve or reject")]
     NotAnApprover { roles: Vec<String> },
-    /// Or the person behind the caller's key did.
-    #[error("the caller asked for the run and may not approve it")]
+    /// Or the person behind the caller's key requested it.
+    #[error("the caller requested the run and may not approve it")]
     SelfApproval,
-    #[error("no person is behind the caller's key")]
+    #[error("no person is responsible for the caller's key")]
     NoPerson,
-    #[error("the caller has approved already")]
+    #[error("the caller has already decided")]
     ApprovedAlready,
-    /// A step's effect and its result are one: what fails takes both back.
+    /// A step's effect and its result are one unit: a failure rolls back both.
     #[error("the step failed: {0:?}")]
     Step(StepError),
     #[error(transparent)]

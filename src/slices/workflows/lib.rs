@@ -1,8 +1,9 @@
-//! Workflows: definitions that people, events and schedules start, and an engine that carries them out step by step.
+//! Workflows: definitions that people, events and schedules start, and an engine that runs them step by step.
 //!
-//! **Invariant:** the result of a step is on the disk before the next begins. A step that changes our own data commits its effect and
-//! its result together: exactly once. A step that calls out carries a key that stays the same: at least once. **Boundary:** types of
-//! steps are registered by the slices whose records they act on; the engine knows none by name. A dry run has no way to an effect.
+//! **Invariant:** the result of a step is on disk before the next step begins. A step that changes tenantd's own data commits its
+//! effect together with its result: exactly once. A step that calls another server sends the same idempotency key in every attempt:
+//! at least once. **Boundary:** slices register the types of steps that act on their records; the engine knows none by name. A dry
+//! run has no access to code with effects.
 
 mod api;
 mod calendar;
@@ -64,7 +65,7 @@ pub const EVENTS: &[&EventKind] = &[
     &service::RUN_TIMED_OUT,
 ];
 
-/// What the handlers share.
+/// The state that all handlers share.
 #[derive(Debug)]
 struct Core {
     store: Store,
@@ -78,7 +79,7 @@ struct Core {
 }
 
 impl Core {
-    /// Works on a snapshot in the turn of the tenant.
+    /// Runs `work` on a snapshot when it is the tenant's turn.
     async fn on_worker<T: Send + 'static>(
         &self,
         tenant: TenantId,
@@ -89,27 +90,27 @@ impl Core {
     }
 }
 
-/// What the slice gets from elsewhere.
+/// What workflows need from the rest of the server.
 #[derive(Clone, Debug)]
-pub struct Surroundings {
+pub struct Dependencies {
     /// Evaluates the programs of tenants.
     pub programs: Programs,
-    /// For dry runs, which look at records as much as they evaluate.
+    /// The same for dry runs, which read many records in addition to evaluating.
     pub rehearsals: Programs,
     pub tenants: Tenants,
     pub egress: Egress,
     /// Opens the named secrets that steps send.
     pub vault: Vault,
-    /// Knows whom workflows act for.
+    /// Looks up the rights of the users and keys that workflows act for.
     pub holders: Holders,
     pub id_by_name: IdByName,
 }
 
-/// The id of the ticket that people call by a name, such as `T-1042`.
+/// Finds the id of a ticket by its reference, such as `T-1042`.
 pub type IdByName = fn(&ReadTx, TenantId, &str) -> Result<Option<String>, StoreError>;
 
-/// Replaces the name of a ticket with its id. Returns false if there is no such ticket, or without `by_name`: a caller who cannot read tickets
-/// must not learn which ones exist.
+/// Replaces the reference of a ticket with its id. Returns false if the ticket does not exist, or if `by_name` is `None`: a caller
+/// that cannot read tickets must not learn which ones exist.
 fn name_subject(subject: &mut String, tx: &ReadTx, tenant: TenantId, by_name: Option<IdByName>) -> Result<bool, StoreError> {
     let is_name = subject.strip_prefix(['T', 't']).is_some_and(|rest| rest.starts_with('-'));
     let Some(by_name) = by_name.filter(|_| is_name) else { return Ok(!is_name) };
@@ -123,19 +124,19 @@ pub struct Workflows {
 }
 
 impl Workflows {
-    /// The readers of the log that retention waits for.
+    /// The readers of the log. Retention keeps events until all of them have read them.
     pub const CONSUMERS: &'static [&'static str] = &[triggers::CURSOR];
 
-    /// `steps` are those of the other slices.
+    /// `steps` are the steps of the other slices.
     pub fn new(
         store: Store,
         clocks: Clocks,
         settings: config::Workflows,
         steps: Vec<StepEntry>,
         kinds: Kinds,
-        around: Surroundings,
+        around: Dependencies,
     ) -> Result<Self, String> {
-        let Surroundings { programs, rehearsals, tenants, egress, vault, holders, id_by_name } = around;
+        let Dependencies { programs, rehearsals, tenants, egress, vault, holders, id_by_name } = around;
         let request = StepEntry::remote(HttpRequest { egress, tenants: tenants.clone(), vault });
         let (planners, appliers) = catalogue(steps.into_iter().chain([request]))?;
         let service = Arc::new(Service::new(planners, Arc::new(kinds), settings, holders));
@@ -148,7 +149,7 @@ impl Workflows {
         (api::TriggerApi { core: core() }, api::WorkflowApi { core: core() }, api::RunApi { core: core() })
     }
 
-    /// What only the admin socket serves.
+    /// The operations that only the admin socket serves.
     pub fn admin_api(&self) -> impl OpenApi + use<> {
         api::AdminWorkflowsApi { core: self.core.clone() }
     }
@@ -175,7 +176,8 @@ impl Workflows {
         });
     }
 
-    /// Looks once at each workflow that an older release has stored, before anything starts it. How many lack an owner.
+    /// Checks each workflow of an older release once, before anything starts it. Returns how many have no author with enough
+    /// rights.
     pub async fn adopt(&self) -> Result<u64, WorkflowError> {
         const AT_ONCE: usize = 256;
         let Core { store, clocks, service, .. } = self.core.as_ref();
@@ -201,19 +203,19 @@ impl Workflows {
         }
     }
 
-    /// What of a tenant's workflows goes along to another installation. Runs that have not ended go on where they are.
+    /// The parts of a tenant's workflows that move to another installation. Unfinished runs stay and continue where they are.
     pub fn portable(&self) -> Vec<Box<dyn Portable>> {
         let (service, programs) = (self.core.service.clone(), self.core.programs.clone());
         let read = move |tenant: TenantId, definition: &Value| {
-            let told = |faults: Vec<Fault>| {
+            let first_fault = |faults: Vec<Fault>| {
                 let first = faults.into_iter().next().map(|fault| fault.to_string());
-                first.unwrap_or_else(|| "it cannot be read".to_owned())
+                first.unwrap_or_else(|| "it is not readable".to_owned())
             };
             let (service, definition) = (service.clone(), definition.clone());
             let read = programs.run_blocking(tenant, move |budget| service.compile(&definition, budget));
-            let read = read.map_err(|error| error.to_string())?.map_err(told)?.definition;
+            let read = read.map_err(|error| error.to_string())?.map_err(first_fault)?.definition;
             let (key, name, events) = (read.key.clone(), read.name.clone(), read.events());
-            Ok(repo::portable::Arming { key, name, enabled: read.enabled, events })
+            Ok(repo::portable::DefinitionFields { key, name, enabled: read.enabled, events })
         };
         let max_workflows = self.core.store.default_quotas().workflows;
         repo::portable::portable(repo::portable::Rules { max_workflows, read: Box::new(read) })
@@ -233,7 +235,7 @@ impl Workflows {
     }
 }
 
-/// How many workflows of a tenant are not archived, and how many of its runs have not ended.
+/// The number of workflows that are not archived, and the number of unfinished runs.
 pub fn counts(tx: &impl Read, tenant: TenantId) -> Result<(u64, u64), StoreError> {
     let counts = repo::counts(tx, tenant)?;
     Ok((counts.workflows, counts.active_runs))
@@ -244,14 +246,14 @@ pub fn workflow(tx: &impl Read, tenant: TenantId, id: WorkflowId) -> Result<Opti
     repo::workflows::get(tx, tenant, id)
 }
 
-/// Workflows of all tenants behind one of them, in the order of their keys.
+/// Workflows of all tenants after a given one, in key order.
 pub fn workflows_after(tx: &impl Read, after: Option<(TenantId, WorkflowId)>, limit: usize) -> Result<Vec<Workflow>, StoreError> {
     repo::workflows::list_after(tx, after, limit)
 }
 
-/// The use cases, for those who compose the past of an evaluation tenant.
+/// The use cases that build the history of an evaluation tenant.
 impl Workflows {
-    /// Installs a definition that comes with the binary, with what differs as a merge patch.
+    /// Installs a starter definition, changed by a merge patch.
     pub async fn install(&self, intent: Intent, starter: &str, patch: &Value) -> Result<Workflow, WorkflowError> {
         let mut definition = starters::find(starter).cloned().ok_or(WorkflowError::NotFound)?;
         service::merge(&mut definition, patch);
@@ -263,7 +265,7 @@ impl Workflows {
         self.core.store.write(move |tx| service.create(tx, &mut intent.begin(), &accepted)).await
     }
 
-    /// Starts a run. The engine looks for it within a minute, or at once when it is [woken](Self::wake).
+    /// Starts a run. The engine finds it within a minute, or immediately after a call of [`wake`](Self::wake).
     pub async fn start(&self, intent: Intent, workflow: Workflow, inputs: Value) -> Result<RunId, WorkflowError> {
         let mut act = intent.begin();
         let new = NewRun::manual(RunId::new(act.now, &mut act.entropy), inputs, None);
@@ -273,7 +275,7 @@ impl Workflows {
         let service = self.core.service.clone();
         let start = move |tx: &mut WriteTx| {
             let mut act = intent.begin();
-            // The id of the run was the first that was drawn.
+            // `begin` restarts the random numbers: skip the id that the run already has.
             RunId::new(act.now, &mut act.entropy);
             service.start(tx, &mut act, &workflow, &ready)
         };
@@ -282,7 +284,7 @@ impl Workflows {
         }
     }
 
-    /// Lets the engine look for runs of a tenant that were started.
+    /// Makes the engine look for started runs of a tenant.
     pub fn wake(&self, tenant: TenantId) {
         self.core.engine.wake(tenant);
     }

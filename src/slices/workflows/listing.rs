@@ -1,5 +1,5 @@
-//! Lists of workflows and runs, the newest first: in the order of an index where a filter has one, other filters on the way. A call
-//! looks at a bounded number of records; what it has not seen comes with the next page.
+//! Lists workflows and runs, newest first. Uses the index that fits the filters, and checks the remaining filters record by record.
+//! A call examines a bounded number of records; the next page continues from there.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -22,11 +22,11 @@ use super::{
 
 const MAX_EXAMINED: usize = 10_000;
 pub(super) const UNKNOWN_SUBJECT: &str =
-    "expected the id of a record, or a ticket such as T-1042 that you can read; no run is about this";
+    "expected the id of a record, or a ticket such as T-1042 that you can read; no run has this subject";
 
 pub(super) struct Listed<T> {
     pub(super) found: Vec<T>,
-    /// The position of the last one that was looked at, when there is more behind it.
+    /// The position of the last examined record, if there are more.
     pub(super) last: Option<Vec<u8>>,
 }
 
@@ -43,7 +43,7 @@ impl WorkflowQuery {
     }
 }
 
-/// Gathers what matches, a page at most.
+/// Collects matching records, up to a page.
 struct Gathering<T> {
     found: Vec<T>,
     limit: usize,
@@ -114,7 +114,8 @@ pub(super) struct RunQuery {
 }
 
 impl RunQuery {
-    /// Replaces the name of a ticket with its id. A text that is no id is fine if runs are about it: not every subject has an id.
+    /// Replaces the reference of a ticket with its id. Other texts are accepted if runs have them as their subject, because not
+    /// every subject has an id.
     pub(super) fn name_subject(&mut self, tx: &ReadTx, id_by_name: Option<IdByName>) -> Result<(), WorkflowError> {
         let Some(subject) = &mut self.subject_id else { return Ok(()) };
         let is_found = name_subject(subject, tx, self.tenant_id, id_by_name)?;
@@ -140,7 +141,7 @@ impl RunQuery {
     }
 }
 
-/// Walks the runs that the narrowest index of the query leads to, the newest first. The visitor gets the entry behind its prefix.
+/// Visits the runs of the narrowest index for the query, newest first. The visitor receives the index entry without its prefix.
 fn walk(
     tx: &impl Read,
     query: &RunQuery,
@@ -170,7 +171,7 @@ fn walk(
 pub(super) fn runs(tx: &impl Read, query: &RunQuery, after: Option<&[u8]>, limit: usize) -> Result<Listed<Run>, StoreError> {
     let mut gathering = Gathering::new(limit);
     walk(tx, query, after, |run, entry| {
-        // Ids are in the order of their creation, so nothing behind an older one is younger.
+        // Ids are ordered by creation, so no later entry is newer.
         if query.started_after.is_some_and(|after| run.created_at <= after) {
             return Ok(Flow::Stop);
         }

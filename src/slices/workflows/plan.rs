@@ -1,7 +1,8 @@
-//! A dry run: every step is planned, in the order in which it would be done, on one snapshot.
+//! A dry run: plans every step, in execution order, on one snapshot.
 //!
-//! **Invariant:** nothing here can reach an effect. There are the planners of steps, a snapshot to read and values; there is no writer, no
-//! way out, and no way from a planner to what applies it. A step is planned with the rights of the workflow's owner and of the caller.
+//! **Invariant:** nothing here can reach an effect. A dry run has the planners of the steps, a snapshot and values. It has no
+//! writer and no network access, and a planner cannot reach the code that applies it. A step is planned with the rights that the
+//! workflow's owner and the caller have in common.
 
 use std::collections::BTreeSet;
 
@@ -25,19 +26,19 @@ use super::{
     service::Service,
 };
 
-/// Steps that are planned one by one, and items of one loop.
+/// The maximum number of planned steps, and of planned items per loop.
 const MAX_STEPS: usize = 500;
 const MAX_ITEMS: usize = 20;
-/// What planning a step that does something is charged: a dry run plans at most about sixty of them.
+/// The cost of planning an action. It limits a dry run to about sixty actions.
 const PLANNED_ACTION: u64 = 1_000_000;
 
 vocabulary! {
-    /// What a step is expected to come to. `Unknown`: it depends on what another step comes to.
+    /// The expected outcome of a step. `Unknown`: it depends on the result of another step.
     Prospect:
     Planned "planned", Skipped "skipped", Unknown "unknown", Failed "failed",
 }
 
-/// What would become of a step.
+/// The expected outcome of one step.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedStep {
     pub(super) path: String,
@@ -50,7 +51,7 @@ pub(super) struct PlannedStep {
     pub(super) error: Option<RunError>,
 }
 
-/// What would become of a run.
+/// The expected outcome of a run.
 #[derive(Debug, Default)]
 pub(super) struct Forecast {
     pub(super) steps: Vec<PlannedStep>,
@@ -60,11 +61,11 @@ pub(super) struct Forecast {
     pub(super) truncated: bool,
 }
 
-/// Whether the plan goes on after a step.
+/// Whether planning continues after a step.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Going {
-    On,
-    Ended,
+enum Continuation {
+    Continue,
+    Stop,
 }
 
 pub(super) struct Planner<'a> {
@@ -83,7 +84,7 @@ struct Walk<'a> {
     forecast: Forecast,
 }
 
-/// What is known of a step before its own part.
+/// What is known about a step before its own part is planned.
 enum Ready {
     With(Value),
     Skip,
@@ -96,13 +97,13 @@ impl Planner<'_> {
         let mut walk = Walk { planner: self, names, steps: Map::new(), unknown: BTreeSet::new(), forecast: Forecast::default() };
         let going = walk.block(self.program.definition.main, "")?;
         if walk.forecast.error.is_some()
-            && going == Going::Ended
+            && going == Continuation::Stop
             && let Some(block) = self.program.definition.on_failure
         {
             let error = walk.forecast.error.take();
-            let told = error.as_ref().map(|error| json!({"code": error.code, "message": error.message, "step": error.step}));
+            let details = error.as_ref().map(|error| json!({"code": error.code, "message": error.message, "step": error.step}));
             if let Some(run) = walk.names.get_mut("run").and_then(Value::as_object_mut) {
-                run.insert("error".to_owned(), told.unwrap_or_default());
+                run.insert("error".to_owned(), details.unwrap_or_default());
             }
             walk.block(block, "")?;
             walk.forecast.error = error;
@@ -118,19 +119,19 @@ impl Walk<'_> {
         Context::new(&names)
     }
 
-    fn block(&mut self, block: BlockNumber, scope: &str) -> Result<Going, StoreError> {
+    fn block(&mut self, block: BlockNumber, scope: &str) -> Result<Continuation, StoreError> {
         let definition = self.planner.program.definition.as_ref();
         for number in definition.block(block) {
             let Some(step) = definition.step(*number) else { continue };
             if self.forecast.steps.len() >= MAX_STEPS {
                 self.forecast.truncated = true;
-                return Ok(Going::Ended);
+                return Ok(Continuation::Stop);
             }
-            if self.step(step, scope)? == Going::Ended {
-                return Ok(Going::Ended);
+            if self.step(step, scope)? == Continuation::Stop {
+                return Ok(Continuation::Stop);
             }
         }
-        Ok(Going::On)
+        Ok(Continuation::Continue)
     }
 
     fn show(
@@ -153,7 +154,7 @@ impl Walk<'_> {
         self.forecast.steps.push(PlannedStep { path, step_id, type_name, prospect, summary, input, output, error });
     }
 
-    /// Notes the output of a step, or that it is not known.
+    /// Records the output of a step, or that it is unknown.
     fn note(&mut self, step: &Step, output: Option<Value>) {
         if let Some(output) = output {
             self.unknown.remove(&step.id);
@@ -164,7 +165,7 @@ impl Walk<'_> {
         }
     }
 
-    fn fail(&mut self, step: &Step, scope: &str, input: Option<Value>, code: &str, message: String) -> Going {
+    fn fail(&mut self, step: &Step, scope: &str, input: Option<Value>, code: &str, message: String) -> Continuation {
         self.show(step, scope, Prospect::Failed, None, input, None);
         let path = format!("{scope}{}", step.id);
         if let Some(shown) = self.forecast.steps.last_mut() {
@@ -172,19 +173,19 @@ impl Walk<'_> {
         }
         self.steps.insert(step.id.clone(), json!({"status": "failed", "error": {"code": code, "message": message}}));
         if step.continues {
-            return Going::On;
+            return Continuation::Continue;
         }
         self.forecast.error = Some(RunError { code: code.to_owned(), message, step: Some(path) });
-        Going::Ended
+        Continuation::Stop
     }
 
-    /// What a step that cannot be planned depends on.
+    /// Describes the unknown steps that a step depends on.
     fn depends(&self, step: &Step) -> Option<String> {
         let definition = self.planner.program.definition.as_ref();
         let ids =
             self.planner.program.reads(step).iter().filter_map(|number| definition.step(*number)).map(|other| other.id.as_str());
         let unknown: Vec<&str> = ids.filter(|id| self.unknown.contains(*id)).collect();
-        (!unknown.is_empty()).then(|| format!("depends on what {} comes to", unknown.join(", ")))
+        (!unknown.is_empty()).then(|| format!("depends on the result of {}", unknown.join(", ")))
     }
 
     fn ready(&self, step: &Step, context: &Context) -> Ready {
@@ -203,25 +204,25 @@ impl Walk<'_> {
         }
     }
 
-    fn step(&mut self, step: &Step, scope: &str) -> Result<Going, StoreError> {
+    fn step(&mut self, step: &Step, scope: &str) -> Result<Continuation, StoreError> {
         let context = self.context();
         match self.ready(step, &context) {
             Ready::With(with) => self.decide(step, scope, &context, with),
             Ready::Skip => {
                 self.show(step, scope, Prospect::Skipped, None, None, None);
                 self.steps.insert(step.id.clone(), json!({"status": "skipped"}));
-                Ok(Going::On)
+                Ok(Continuation::Continue)
             }
             Ready::Unknown(why) => {
                 self.show(step, scope, Prospect::Unknown, Some(why), None, None);
                 self.note(step, None);
-                Ok(Going::On)
+                Ok(Continuation::Continue)
             }
             Ready::Failed(at, error) => Ok(self.fail(step, scope, None, error.code(), format!("{at}: {error}"))),
         }
     }
 
-    fn decide(&mut self, step: &Step, scope: &str, context: &Context, with: Value) -> Result<Going, StoreError> {
+    fn decide(&mut self, step: &Step, scope: &str, context: &Context, with: Value) -> Result<Continuation, StoreError> {
         let lacking = self.planner.service.needs_of(step).without(self.planner.planning.authority.scopes());
         if lacking != Grants::NONE {
             let names: Vec<&str> = lacking.iter().map(Scope::name).collect();
@@ -231,32 +232,32 @@ impl Walk<'_> {
         let planned = |walk: &mut Self, summary: &str, with: Value, output: Option<Value>| {
             walk.show(step, scope, Prospect::Planned, Some(summary.to_owned()), Some(with), output.clone());
             walk.note(step, output);
-            Ok(Going::On)
+            Ok(Continuation::Continue)
         };
         match &step.kind {
             StepKind::Action => self.action(step, scope, with),
             StepKind::If { condition, then, otherwise } => self.branch(step, scope, context, condition, *then, *otherwise),
             StepKind::Parallel { branches } => {
-                planned(self, "would run its branches side by side", with, Some(json!({"count": branches.len()})))?;
+                planned(self, "would run its branches in parallel", with, Some(json!({"count": branches.len()})))?;
                 for branch in branches {
-                    if self.block(*branch, scope)? == Going::Ended {
-                        return Ok(Going::Ended);
+                    if self.block(*branch, scope)? == Continuation::Stop {
+                        return Ok(Continuation::Stop);
                     }
                 }
-                Ok(Going::On)
+                Ok(Continuation::Continue)
             }
             StepKind::ForEach { block, .. } => self.repeat(step, scope, *block, &with),
             StepKind::WaitDuration => planned(self, "would wait", with, Some(json!({}))),
             StepKind::WaitEvent { kind, .. } => planned(self, &format!("would wait for {kind}"), with, None),
-            StepKind::Approval(_) => planned(self, "would ask for an approval", with, Some(json!({"approved": true, "by": []}))),
+            StepKind::Approval(_) => planned(self, "would wait for an approval", with, Some(json!({"approved": true, "by": []}))),
             StepKind::Set => planned(self, "would compute values", json!({}), Some(with)),
             StepKind::Assert { condition } => {
                 match (language::holds(condition, context, self.planner.budget), self.depends(step)) {
                     (_, Some(why)) => {
                         self.show(step, scope, Prospect::Unknown, Some(why), None, None);
-                        Ok(Going::On)
+                        Ok(Continuation::Continue)
                     }
-                    (Ok(true), None) => planned(self, "holds", json!({"condition": condition}), Some(json!({}))),
+                    (Ok(true), None) => planned(self, "the condition holds", json!({"condition": condition}), Some(json!({}))),
                     (Ok(false), None) => Ok(self.fail(step, scope, None, "assertion_failed", format!("{condition} does not hold"))),
                     (Err(error), None) => Ok(self.fail(step, scope, None, error.code(), error.to_string())),
                 }
@@ -270,7 +271,7 @@ impl Walk<'_> {
                 let output = with.get("output").cloned().unwrap_or_default();
                 planned(self, "would end the run", json!({}), Some(output.clone()))?;
                 self.forecast.output = Some(output);
-                Ok(Going::Ended)
+                Ok(Continuation::Stop)
             }
             StepKind::Call { .. } => {
                 let key = with.get("workflow_key").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -279,41 +280,41 @@ impl Walk<'_> {
         }
     }
 
-    fn action(&mut self, step: &Step, scope: &str, with: Value) -> Result<Going, StoreError> {
+    fn action(&mut self, step: &Step, scope: &str, with: Value) -> Result<Continuation, StoreError> {
         let Planner { service, tx, planning, budget, .. } = self.planner;
         let planners = &service.planners;
-        // A step may look at many records to say what it would do.
+        // A step may read many records to describe what it would do.
         if budget.charge(PLANNED_ACTION).is_err() {
             self.forecast.truncated = true;
-            return Ok(Going::Ended);
+            return Ok(Continuation::Stop);
         }
         let faults = planners.check(&step.type_name, &with);
         if !faults.is_empty() {
             return Ok(self.fail(step, scope, Some(with), "invalid_input", listed(&faults)));
         }
         let Some(known) = planners.get(&step.type_name) else {
-            let message = format!("this release has no type of step {}", step.type_name);
+            let message = format!("this release has no step type {}", step.type_name);
             return Ok(self.fail(step, scope, None, "unknown_step_type", message));
         };
         match known.plan(tx, planning, &with) {
             Ok(planned) => {
                 self.show(step, scope, Prospect::Planned, Some(planned.summary), Some(with), planned.output.clone());
                 self.note(step, planned.output);
-                Ok(Going::On)
+                Ok(Continuation::Continue)
             }
             Err(LocalError::Store(error)) => Err(error),
-            // What an earlier step would have made is not there: that is no fault of this one.
+            // The record that an earlier step would create does not exist yet, so this step has not failed.
             Err(LocalError::Step(_)) if self.is_about_a_plan(step) => {
-                let why = "depends on a record that would be made before".to_owned();
+                let why = "depends on a record that an earlier step would create".to_owned();
                 self.show(step, scope, Prospect::Unknown, Some(why), Some(with), None);
                 self.note(step, None);
-                Ok(Going::On)
+                Ok(Continuation::Continue)
             }
             Err(LocalError::Step(error)) => Ok(self.fail(step, scope, Some(with), &error.code, error.message)),
         }
     }
 
-    /// Whether the step reads what a step before it would have made.
+    /// Whether the step reads the result of an earlier action.
     fn is_about_a_plan(&self, step: &Step) -> bool {
         let definition = self.planner.program.definition.as_ref();
         let made = |number: &u32| definition.step(*number).is_some_and(|other| matches!(other.kind, StepKind::Action));
@@ -328,15 +329,15 @@ impl Walk<'_> {
         condition: &str,
         then: BlockNumber,
         otherwise: Option<BlockNumber>,
-    ) -> Result<Going, StoreError> {
+    ) -> Result<Continuation, StoreError> {
         if let Some(why) = self.depends(step) {
-            // Either may come: both are planned, and neither ends the plan.
+            // Either branch may run: both are planned, and neither ends the plan.
             self.show(step, scope, Prospect::Unknown, Some(why), None, None);
             for block in std::iter::once(then).chain(otherwise) {
                 self.block(block, scope)?;
             }
             self.forecast.error = None;
-            return Ok(Going::On);
+            return Ok(Continuation::Continue);
         }
         match language::holds(condition, context, self.planner.budget) {
             Err(error) => Ok(self.fail(step, scope, None, error.code(), error.to_string())),
@@ -346,27 +347,27 @@ impl Walk<'_> {
                 self.note(step, Some(json!({"count": 1})));
                 match if holds { Some(then) } else { otherwise } {
                     Some(block) => self.block(block, scope),
-                    None => Ok(Going::On),
+                    None => Ok(Continuation::Continue),
                 }
             }
         }
     }
 
-    fn repeat(&mut self, step: &Step, scope: &str, block: BlockNumber, with: &Value) -> Result<Going, StoreError> {
+    fn repeat(&mut self, step: &Step, scope: &str, block: BlockNumber, with: &Value) -> Result<Continuation, StoreError> {
         let Some(items) = with.get("items").and_then(Value::as_array) else {
-            return Ok(self.fail(step, scope, Some(with.clone()), "invalid_input", "items is no list".to_owned()));
+            return Ok(self.fail(step, scope, Some(with.clone()), "invalid_input", "items must be a list".to_owned()));
         };
         let summary = format!("would run its steps for {} items", items.len());
         self.show(step, scope, Prospect::Planned, Some(summary), Some(with.clone()), None);
         self.forecast.truncated |= items.len() > MAX_ITEMS;
         let outer = (self.names.remove("item"), self.names.remove("item_index"));
         let inner: Vec<String> = self.planner.program.definition.ids_of(block);
-        let (mut going, mut outputs) = (Going::On, Vec::new());
+        let (mut going, mut outputs) = (Continuation::Continue, Vec::new());
         for (place, item) in items.iter().take(MAX_ITEMS).enumerate() {
             self.names.insert("item".to_owned(), item.clone());
             self.names.insert("item_index".to_owned(), place.into());
             going = self.block(block, &format!("{scope}{}[{place}]/", step.id))?;
-            if going == Going::Ended {
+            if going == Continuation::Stop {
                 break;
             }
             if inner.iter().all(|id| !self.unknown.contains(id)) {

@@ -1,4 +1,4 @@
-//! Definitions that come with the binary, to be installed by name.
+//! Definitions that ship with the binary and can be installed by name.
 
 use std::sync::LazyLock;
 
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_starter_is_json_and_has_its_name_as_its_key() {
+    fn every_starter_is_json_with_its_name_as_key() {
         assert_eq!(STARTERS.len(), TEXTS.len());
         assert!(STARTERS.iter().all(|starter| starter.definition["key"] == starter.name));
     }

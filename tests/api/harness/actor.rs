@@ -1,11 +1,11 @@
-//! Someone who sends requests: a credential, or none.
+//! An API client with or without a credential.
 
 use std::path::Path;
 
 use serde_json::Value;
 
 pub fn client(data_directory: &Path) -> reqwest::Client {
-    // A second installation in the same process is no error.
+    // Installing the provider twice in one process is not an error.
     drop(rustls::crypto::ring::default_provider().install_default());
     let mut builder = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     let certificate = data_directory.join("tls/certificate.pem");
@@ -39,7 +39,7 @@ impl Actor {
         self
     }
 
-    /// The same one, at a server that has moved.
+    /// The same actor for a server at another address.
     pub fn moved(mut self, base_url: &str) -> Self {
         base_url.clone_into(&mut self.base_url);
         self
@@ -99,7 +99,7 @@ impl Call {
         self
     }
 
-    /// Sends the request, and gives back the answer as soon as it begins.
+    /// Sends the request and returns as soon as the response starts.
     pub async fn begin(self) -> reqwest::Response {
         self.request.send().await.unwrap()
     }
@@ -120,7 +120,7 @@ pub struct Reply {
     pub version: reqwest::Version,
     pub headers: reqwest::header::HeaderMap,
     pub text: String,
-    /// Null when the text is no JSON.
+    /// Null if the text is not JSON.
     pub body: Value,
 }
 
@@ -129,7 +129,7 @@ impl Reply {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The problem's code, after its form is checked.
+    /// Checks the form of the problem and returns its code.
     pub fn problem(&self, status: u16) -> &str {
         assert_eq!(self.status, status, "{}", self.text);
         assert_eq!(self.header("content-type"), "application/problem+json", "{}", self.text);
@@ -141,19 +141,19 @@ impl Reply {
         self.body["code"].as_str().unwrap()
     }
 
-    /// The record of a success.
+    /// The body of a success.
     pub fn ok(&self, status: u16) -> &Value {
         assert_eq!(self.status, status, "{}", self.text);
         &self.body
     }
 
-    /// The values of an answer that has one a line.
+    /// The values of a response with one value per line.
     pub fn lines(&self, status: u16) -> Vec<Value> {
         assert_eq!(self.status, status, "{}", self.text);
         self.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Where the input is wrong, and how: `pointer or parameter` and code.
+    /// The field errors: `pointer or parameter` and code.
     pub fn field_errors(&self) -> Vec<(String, String)> {
         let errors = self.body["errors"].as_array().cloned().unwrap_or_default();
         let place = |error: &Value| {

@@ -1,4 +1,4 @@
-//! Organizations, people and devices for tests, put in through the directory's own use cases.
+//! Organizations, people and devices for tests, created through the service of the directory.
 
 use tenantd_base::{
     access::Role,
@@ -24,13 +24,13 @@ impl Tenant<'_> {
         app.store.write(move |tx| make(directory, tx, &mut intent.begin())).await.unwrap()
     }
 
-    /// A new organization's id.
+    /// Creates an organization and returns its id.
     pub async fn organization(&self, name: &str) -> String {
         let new = NewOrganization { external_id: None, name: name.to_owned() };
         self.put(move |directory, tx, act| directory.create_organization(tx, act, &new)).await.id.to_string()
     }
 
-    /// The id of a new contact at an organization.
+    /// Creates a contact of an organization and returns its id.
     pub async fn contact(&self, organization: &str, email: &str) -> String {
         let organization: OrganizationId = organization.parse().unwrap();
         let (name, email) = (email.split('@').next().unwrap().to_owned(), email.to_owned());
@@ -38,7 +38,7 @@ impl Tenant<'_> {
         user.await.id.to_string()
     }
 
-    /// A member of staff with a role that no use case gives in this tenant, such as an old import could have brought one.
+    /// A staff user with a role that the service does not assign in this tenant, as an old import could have.
     pub async fn odd_staff(&self, email: &str, role: Role) {
         let new = NewUser {
             external_id: None,
@@ -49,7 +49,7 @@ impl Tenant<'_> {
         self.put(move |directory, tx, act| directory.create_user(tx, act, &new)).await;
     }
 
-    /// The id of a new device of an organization.
+    /// Creates a device of an organization and returns its id.
     pub async fn device(&self, organization: &str, name: &str) -> String {
         let new = Device {
             name: name.to_owned(),

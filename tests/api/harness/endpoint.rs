@@ -1,4 +1,4 @@
-//! A webhook endpoint as a test looks at it.
+//! A webhook endpoint, observed by a test.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use super::{Actor, Reply, Tenant};
 
 pub const WEBHOOKS: &str = "/api/admin/webhooks";
 
-/// An endpoint, and who may look at it.
+/// An endpoint, and an actor that may read it.
 pub struct Endpoint {
     pub admin: Actor,
     pub path: String,
 }
 
 impl Endpoint {
-    /// An endpoint for `api_key.created`, unless `more` says otherwise, and a key to look at it.
+    /// An endpoint for `api_key.created`, unless `more` overrides it, and a key to read it.
     pub async fn new(tenant: &Tenant<'_>, url: &str, more: Value) -> Self {
         Self::of(tenant.key(&["*"]).await, url, more).await
     }
 
-    /// As [`Self::new`], for somebody who is there already.
+    /// Like [`Self::new`], for an existing actor.
     pub async fn of(admin: Actor, url: &str, more: Value) -> Self {
         let mut body = json!({"name": "Test", "url": url, "events": ["api_key.created"]});
         body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -33,7 +33,7 @@ impl Endpoint {
         self.admin.get(&self.path).send().await.ok(200).clone()
     }
 
-    /// `pause`, `resume`, `enable`, `test` and the like.
+    /// Calls `pause`, `resume`, `enable`, `test` and so on.
     pub async fn ask(&self, operation: &str) -> Reply {
         self.admin.post(&format!("{}/{operation}", self.path)).send().await
     }
@@ -51,7 +51,7 @@ impl Endpoint {
         self.admin.get(&path).send().await.ok(200)["attempts"].as_array().unwrap().clone()
     }
 
-    /// Asks until the deliveries are as wanted: what is written down comes after what was received.
+    /// Reads the deliveries until the condition is true. They are stored after the receiver got them.
     pub async fn until(&self, wanted: impl Fn(&[Value]) -> bool) -> Vec<Value> {
         let asking = async {
             loop {
@@ -67,12 +67,12 @@ impl Endpoint {
         panic!("the deliveries did not become what they should: {:#?}", self.deliveries().await);
     }
 
-    /// The newest delivery, once it has had so many attempts.
+    /// The newest delivery, once it has this number of attempts.
     pub async fn until_attempts(&self, count: u64) -> Value {
         self.until(|found| found.first().is_some_and(|first| first["attempt_count"] == count)).await[0].clone()
     }
 
-    /// All deliveries, once each is in this state.
+    /// All deliveries, once each has this status.
     pub async fn until_all(&self, count: usize, status: &str) -> Vec<Value> {
         self.until(|found| found.len() == count && found.iter().all(|delivery| delivery["status"] == status)).await
     }

@@ -1,4 +1,4 @@
-//! Events that nobody asks for, to make a log long.
+//! Events without readers, to make a log long.
 
 use serde_json::value::RawValue;
 
@@ -20,7 +20,7 @@ static KIND: EventKind = EventKind {
 };
 
 impl Tenant<'_> {
-    /// Puts so many events of nobody's interest into the log at once.
+    /// Appends this number of irrelevant events to the log.
     pub async fn fill_log(&self, app: &TestApp, count: usize) {
         let intent = Intent::new(self.id.parse().unwrap(), app.now(), Actor::system("test"));
         let mut left = count;

@@ -1,5 +1,5 @@
-//! Exports of tenants that somebody has changed: lines are taken apart, changed, and put together again with hashes that are right, and
-//! signed by whomever the test wants.
+//! Forged exports of tenants: splits an export into lines, changes them, and assembles them again with valid hashes and any
+//! signature.
 
 use data_encoding::HEXLOWER;
 use serde_json::Value;
@@ -10,11 +10,11 @@ use tenantd_base::{
     secrets::{InstallationKey, Signer},
 };
 
-/// What an export's signatures are made for, and over what.
+/// The purpose and the content that the signatures of an export cover.
 const PURPOSE: &str = "tenant_export";
 const CONTEXT: &[u8] = b"tenantd export of a tenant, all lines so far: ";
 
-/// The signer of an installation that is none of the test's.
+/// The signer of an unrelated installation.
 pub fn stranger(seed: u64) -> Signer {
     Signer::of(&InstallationKey::generate(&mut Entropy::from_seed(seed)), PURPOSE).unwrap()
 }
@@ -33,7 +33,7 @@ pub struct Forged {
 }
 
 impl Forged {
-    /// Takes an export apart. What is not changed keeps its bytes.
+    /// Splits an export. Unchanged lines keep their bytes.
     pub fn of(file: &str) -> Self {
         let mut lines = file.lines();
         let header = serde_json::from_str(lines.next().unwrap()).unwrap();
@@ -68,7 +68,7 @@ impl Forged {
         line.record = record.to_string();
     }
 
-    /// Puts the export together again, in the form of version 2, signed or not.
+    /// Assembles the export in version 2, signed or not.
     pub fn file(&self, signer: Option<&Signer>) -> String {
         let mut header = self.header.clone();
         match signer {

@@ -1,4 +1,4 @@
-//! What the server logs while a test runs. Its tasks run on the test's thread, so that the lines of other tests are not among them.
+//! The log of the server during a test. Its tasks run on the test's thread, so the lines of other tests are not included.
 
 use std::{
     io::Write,
@@ -25,8 +25,8 @@ impl Write for Written {
     }
 }
 
-/// While there is one listener only, `tracing` asks the thread that comes by a line first whether anybody wants it, and keeps the answer;
-/// that thread may be another test's. Of several it asks each.
+/// With one listener only, `tracing` asks the first thread that reaches a line whether anybody wants it and caches the answer. That
+/// thread may belong to another test. With several listeners, it asks each one.
 static SECOND_LISTENER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::default()));
 
 /// Listens until it is dropped.

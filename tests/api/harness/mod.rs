@@ -1,5 +1,5 @@
-//! A server for one test. It runs in this process with real sockets; after the test it is stopped in order, and the store must be
-//! sound and no background task may have failed.
+//! A server for one test. It runs in this process with real sockets. After the test it shuts down; the store must be sound and no
+//! background task may have failed.
 
 mod actor;
 #[path = "../../../src/kernel/egress/tests/certificates.rs"]
@@ -39,7 +39,7 @@ pub use receiver::{Received, Receiver, Script};
 const OPERATOR_EMAIL: &str = "operator@example.com";
 pub const PASSWORD: &str = "correct horse battery";
 
-/// An example of the published document, from its file: `tickets/create_ticket`.
+/// An example of the published document from its file, such as `tickets/create_ticket`.
 pub fn example(name: &str) -> Value {
     let (slice, schema) = name.split_once('/').unwrap();
     let path = format!("{}/src/slices/{slice}/api/examples/{schema}.json", env!("CARGO_MANIFEST_DIR"));
@@ -54,7 +54,7 @@ pub struct TestApp {
     base_url: String,
 }
 
-/// How a test's server differs from the defaults.
+/// The settings of a test's server that differ from the defaults.
 #[derive(Default)]
 pub struct Setup {
     pub flags: Vec<(&'static str, String)>,
@@ -67,7 +67,7 @@ impl Setup {
     }
 }
 
-/// Runs a test against a server with the default settings and no rate limits.
+/// Runs a test with a server with default settings and no rate limits.
 pub async fn with_app(test: impl AsyncFnOnce(&TestApp)) {
     with_setup(Setup::default().with("rate_limits.enabled", false), test).await;
 }
@@ -86,7 +86,7 @@ fn settings(directory: &Path, setup: &Setup) -> Config {
         ("listen.tls", "false".to_owned()),
         ("storage.cache_bytes", (4 << 20).to_string()),
         ("snapshots.max_age_hours", "0".to_owned()),
-        // How full the disk of this machine is does not matter.
+        // The free disk space of this machine does not matter.
         ("disk.low_percent", "0".to_owned()),
         ("disk.full_percent", "0".to_owned()),
         ("disk.reserve_bytes", "0".to_owned()),
@@ -111,7 +111,7 @@ impl TestApp {
         Self { running, clock, client: actor::client(directory.path()), directory, base_url }
     }
 
-    /// Stops the server in order and gives back what is on the disk. The store must be sound.
+    /// Shuts down the server and returns its data directory. The store must be sound.
     pub async fn stop(self) -> (tempfile::TempDir, Timestamp) {
         let report = self.running.app.store.check(app::checked_tables()).await.unwrap();
         assert!(report.is_clean(), "the store is not sound: {report:?}");
@@ -132,7 +132,7 @@ impl TestApp {
         self.directory.path()
     }
 
-    /// What `/status/` says of the server: its state, and that of one of its parts.
+    /// The state of the server and of one component, as shown by `/status/`.
     pub async fn status(&self, part: &str) -> (String, String) {
         let status = self.local().get("/status/").header("accept", "application/json").send().await;
         let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -145,7 +145,7 @@ impl TestApp {
         &self.running
     }
 
-    /// Lets the server take up other settings.
+    /// Reloads the server with other settings.
     pub fn reload(&self, setup: &Setup) -> Result<(), String> {
         self.running.reload(&settings(self.directory.path(), setup)).map(drop)
     }
@@ -158,12 +158,12 @@ impl TestApp {
         Actor::new(self.client.clone(), self.base_url.clone())
     }
 
-    /// The operator of the installation, signed in.
+    /// The signed-in operator of the installation.
     pub async fn operator(&self) -> Actor {
         self.sign_in(OPERATOR_EMAIL).await
     }
 
-    /// Whoever may open the admin socket.
+    /// A client of the admin socket.
     pub fn local(&self) -> Actor {
         Actor::new(actor::socket_client(&app::admin_socket(self.directory.path())), "http://localhost".to_owned())
     }
@@ -179,7 +179,7 @@ impl TestApp {
         self.clock.now()
     }
 
-    /// Waits until a tenant has this status; `None`: until it is gone. Woken by commits, so that whoever works on it is not held up.
+    /// Waits until a tenant has this status, or is gone if `None`. Commits wake it, so the work on the tenant is not delayed.
     pub async fn until_tenant(&self, id: &str, wanted: Option<&str>) {
         let (store, local) = (&self.running.app.store, self.local());
         let waiting = async {
@@ -202,7 +202,7 @@ impl TestApp {
         self.new_tenant(slug, "standard").await
     }
 
-    /// A new tenant that may have its receivers on loopback.
+    /// A new tenant whose receivers may be on loopback.
     pub async fn evaluation_tenant(&self, slug: &str) -> Tenant<'_> {
         self.new_tenant(slug, "evaluation").await
     }
@@ -215,7 +215,7 @@ impl TestApp {
     }
 }
 
-/// A tenant of the test's server, and the people and keys in it.
+/// A tenant of the test's server with its people and keys.
 pub struct Tenant<'a> {
     app: &'a TestApp,
     slug: String,
@@ -223,7 +223,7 @@ pub struct Tenant<'a> {
 }
 
 impl<'a> Tenant<'a> {
-    /// One that is there already.
+    /// An existing tenant.
     pub fn known(app: &'a TestApp, slug: &str, id: &str) -> Self {
         Self { app, slug: slug.to_owned(), id: id.to_owned() }
     }

@@ -1,5 +1,5 @@
-//! An OpenID provider that is strict with its client and, where a test says so, dishonest with it. Its authorization endpoint is a method: the
-//! test is the browser.
+//! An OpenID provider that checks its client strictly and, if a test requests it, sends invalid responses. Its authorization
+//! endpoint is a method: the test is the browser.
 
 use std::{
     collections::HashMap,
@@ -20,13 +20,13 @@ use tokio::{
 pub const CLIENT_ID: &str = "tenantd at acme";
 pub const CLIENT_SECRET: &str = "client:secret/with+signs";
 
-/// How the provider's next ID token differs from an honest one.
+/// How the next ID token differs from a valid one.
 #[derive(Clone, Debug, Default)]
 pub struct Twist {
-    /// Claims in place of the honest ones; null takes one away.
+    /// Replaces valid claims; null removes one.
     pub claims: Value,
     pub signature: Signature,
-    /// Whether the address is in the user information and not in the token.
+    /// Whether only the user information has the address, not the token.
     pub email_elsewhere: bool,
 }
 
@@ -44,17 +44,17 @@ impl Twist {
 pub enum Signature {
     #[default]
     Honest,
-    /// By a key that is not among the published ones, under the id of one that is.
+    /// Signed with an unpublished key under the id of a published one.
     Forged,
-    /// No signature, and an algorithm that says so.
+    /// No signature, and the algorithm `none`.
     None,
-    /// An HMAC whose key is the published public key.
+    /// An HMAC with the published public key.
     HmacOfPublicKey,
-    /// An HMAC whose key is the client's secret.
+    /// An HMAC with the client secret.
     HmacOfSecret,
 }
 
-/// What a code stands for.
+/// The data behind an authorization code.
 struct Grant {
     nonce: String,
     challenge: String,
@@ -68,12 +68,12 @@ struct Books {
     grants: HashMap<String, Grant>,
     issued: usize,
     twist: Twist,
-    /// The issuer that its discovery names, if it is not its own.
+    /// The issuer in the discovery document, if it differs from its own.
     claimed_issuer: Option<String>,
-    /// Whether its discovery says that its answers name it.
+    /// Whether the discovery document announces the `iss` parameter.
     names_itself: bool,
     down: bool,
-    /// The time that tokens are made for, in seconds.
+    /// The time for which tokens are issued, in seconds.
     now: i64,
     /// Requests by path.
     requests: HashMap<String, usize>,
@@ -124,17 +124,17 @@ impl Provider {
         self.books.lock().unwrap()
     }
 
-    /// From now on tokens are made with this twist.
+    /// Applies this change to all later tokens.
     pub fn twist(&self, twist: Twist) {
         self.books().twist = twist;
     }
 
-    /// From now on its discovery is that of somebody else.
+    /// Names another issuer in the discovery document from now on.
     pub fn claim_issuer(&self, issuer: &str) {
         self.books().claimed_issuer = Some(issuer.to_owned());
     }
 
-    /// From now on its discovery says that its answers name it.
+    /// Announces the `iss` parameter in the discovery document from now on.
     pub fn name_itself(&self) {
         self.books().names_itself = true;
     }
@@ -147,7 +147,7 @@ impl Provider {
         self.books().now = now;
     }
 
-    /// Signs with another key from now on, and publishes only that.
+    /// Signs with a new key from now on, and publishes only that key.
     pub fn rotate_key(&self) {
         let mut books = self.books();
         books.key = rcgen::KeyPair::generate().unwrap();
@@ -158,7 +158,7 @@ impl Provider {
         self.books().requests.get(path).copied().unwrap_or(0)
     }
 
-    /// What the browser comes back with after somebody with these claims has signed in: the path and query of the callback.
+    /// Signs in a person with these claims and returns the path and query of the callback.
     pub fn authorize(&self, redirect_url: &str, claims: Value) -> String {
         let url = reqwest::Url::parse(redirect_url).unwrap();
         assert!(redirect_url.starts_with(&format!("{}/authorize?", self.issuer())), "{redirect_url}");
@@ -259,7 +259,7 @@ impl Books {
         if authorization != expected {
             return (401, json!({"error": "invalid_client"}));
         }
-        // A code is used up by the first who comes with it, whatever else they bring.
+        // The first request uses up a code, even if the request is invalid.
         let Some(grant) = form.get("code").and_then(|code| self.grants.remove(code)) else {
             return (400, json!({"error": "invalid_grant"}));
         };
@@ -308,7 +308,7 @@ impl Books {
     }
 }
 
-/// A signature as JWS has it: two numbers of 32 bytes, where X.509 has a sequence of integers.
+/// A signature in the format of JWS: two numbers of 32 bytes. X.509 has a sequence of integers.
 fn ecdsa(key: &rcgen::KeyPair, text: &str) -> Vec<u8> {
     let der = key.sign(text.as_bytes()).unwrap();
     let (mut rest, mut out) = (&der[2..], Vec::new());

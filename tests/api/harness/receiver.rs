@@ -1,4 +1,4 @@
-//! A receiver of webhooks: a raw TCP server that answers as a script says, so that it can also answer what no HTTP server would.
+//! A receiver of webhooks: a raw TCP server that follows a script, so it can also send responses that no HTTP server would.
 
 use std::{
     collections::HashMap,
@@ -18,28 +18,28 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-/// How long a test waits for what must come.
+/// How long a test waits for an expected request.
 const PATIENCE: Duration = Duration::from_secs(30);
 const GIGABYTE: usize = 1 << 30;
 
 /// What the receiver does with a request.
 #[derive(Clone, Debug)]
 pub enum Script {
-    /// An answer with this status and these header lines.
+    /// A response with this status and these header lines.
     Status(u16, Vec<String>),
-    /// Bytes as they are, then the end of the connection.
+    /// These bytes, then the end of the connection.
     Raw(Vec<u8>),
-    /// The end of the connection without an answer.
+    /// Closes the connection without a response.
     Close,
-    /// The connection is reset, as by a receiver that has crashed.
+    /// Resets the connection, like a receiver that crashed.
     Reset,
-    /// No answer, ever.
+    /// Never responds.
     Silence,
-    /// An answer with this status, once there is a permit for it.
+    /// A response with this status, once a permit is available.
     Held(u16, Arc<Semaphore>),
-    /// A head, and then a byte of the body whenever the test lets one fall, without end.
+    /// A response head, then one byte of the body each time the test permits it, without end.
     Drip(Arc<Notify>),
-    /// A body of a gigabyte; counts the bytes that the other side took.
+    /// A body of one gigabyte. Counts the bytes that the other side read.
     Flood(Arc<AtomicUsize>),
 }
 
@@ -57,7 +57,7 @@ impl Script {
     }
 }
 
-/// A request as it came.
+/// A received request.
 #[derive(Clone, Debug)]
 pub struct Received {
     pub headers: HashMap<String, String>,
@@ -76,7 +76,7 @@ impl Received {
 
 type Answers = dyn Fn(usize, &Received) -> Script + Send + Sync;
 
-/// What answers, and what came.
+/// The script, and the received requests.
 struct Desk {
     answers: Box<Answers>,
     requests: AtomicUsize,
@@ -98,12 +98,12 @@ impl Drop for Receiver {
 }
 
 impl Receiver {
-    /// Answers each request as `answers` says, which gets its number from 0 on.
+    /// Calls `answers` with each request and its number, starting at 0.
     pub async fn start(answers: impl Fn(usize, &Received) -> Script + Send + Sync + 'static) -> Self {
         Self::on(None, answers).await
     }
 
-    /// As [`Self::start`], behind TLS.
+    /// Like [`Self::start`], with TLS.
     pub async fn secure(config: Arc<ServerConfig>, answers: impl Fn(usize, &Received) -> Script + Send + Sync + 'static) -> Self {
         Self::on(Some(TlsAcceptor::from(config)), answers).await
     }
@@ -134,7 +134,7 @@ impl Receiver {
         Self { address, received: Mutex::new(received), desk, accepting }
     }
 
-    /// Answers every request with the same status.
+    /// Responds to every request with the same status.
     pub async fn always(status: u16) -> Self {
         Self::start(move |_, _| Script::status(status)).await
     }
@@ -147,7 +147,7 @@ impl Receiver {
         self.address.port()
     }
 
-    /// How many connections there were.
+    /// The number of connections so far.
     pub fn connections(&self) -> usize {
         self.desk.connections.load(Ordering::SeqCst)
     }
@@ -157,13 +157,13 @@ impl Receiver {
         tokio::time::timeout(PATIENCE, async { self.received.lock().await.recv().await.unwrap() }).await.expect("nothing came")
     }
 
-    /// Whether nothing has come that was not taken.
+    /// Whether no unread request is left.
     pub async fn is_quiet(&self) -> bool {
         self.received.lock().await.try_recv().is_err()
     }
 }
 
-/// A stream of one of the two kinds.
+/// A plain or TLS stream.
 trait Connection: AsyncRead + AsyncWrite + Unpin + Send {
     fn tcp(&self) -> &TcpStream;
 }
@@ -192,7 +192,7 @@ impl Desk {
     }
 }
 
-/// Does what the script says. Whether the connection can take another request.
+/// Follows the script. Returns whether the connection can receive another request.
 async fn answer(stream: &mut impl Connection, script: Script) -> bool {
     match script {
         Script::Status(status, lines) => {
@@ -234,7 +234,7 @@ async fn answer(stream: &mut impl Connection, script: Script) -> bool {
     }
 }
 
-/// One request, or nothing when the connection is over.
+/// Reads one request, or returns `None` at the end of the connection.
 async fn read(stream: &mut impl Connection) -> Option<Received> {
     let mut bytes = Vec::new();
     let head_end = loop {

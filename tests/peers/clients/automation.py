@@ -1,4 +1,4 @@
-"""Does what an automation does, with the client that openapi-python-client made from the published document.
+"""A typical automation with the client that openapi-python-client generates from the published document.
 
 usage: automation.py SERVER.json
 """
@@ -48,7 +48,7 @@ PRIORITIES = [TicketPriority.CRITICAL, TicketPriority.HIGH]
 
 
 def expect(answer: Response[S], status: HTTPStatus, kind: type[T]) -> T:
-    """The answer's record, if it has this status and this type."""
+    """Returns the record of a response with this status and type."""
     assert answer.status_code == status, (answer.status_code, answer.content)
     assert isinstance(answer.parsed, kind), answer.parsed
     return answer.parsed

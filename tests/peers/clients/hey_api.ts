@@ -1,4 +1,4 @@
-// Does what an automation does, with the client that @hey-api/openapi-ts made from the published document.
+// A typical automation with the client that @hey-api/openapi-ts generates from the published document.
 // usage: node hey_api.js SERVER.json
 
 import assert from "node:assert/strict";
@@ -11,7 +11,7 @@ import type { Problem, Ticket } from "./generated/index.js";
 const server: { url: string; api_key: string } = JSON.parse(readFileSync(process.argv[2]!, "utf8"));
 client.setConfig({ baseUrl: server.url, auth: server.api_key });
 
-// The record of an answer that is no refusal.
+// Returns the record of a successful response.
 function expect<T>(answer: { data: T | undefined; error: Problem | undefined; response: Response }, status: number): T {
   assert.equal(answer.response.status, status, JSON.stringify(answer.error));
   assert(answer.data !== undefined);

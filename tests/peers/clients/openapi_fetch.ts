@@ -1,4 +1,4 @@
-// Does what an automation does, with openapi-fetch and the types that openapi-typescript made from the published document.
+// A typical automation with openapi-fetch and the types that openapi-typescript generates from the published document.
 // usage: node openapi_fetch.js SERVER.json
 
 import assert from "node:assert/strict";
@@ -10,14 +10,14 @@ import type { components, paths } from "./schema.js";
 type Ticket = components["schemas"]["Ticket"];
 type Problem = components["schemas"]["Problem"];
 
-// Lists and reports also have a form as CSV and as NDJSON. The client names the media types that it reads.
+// Lists and reports are also available as CSV and NDJSON. The client names the media types that it reads.
 const server: { url: string; api_key: string } = JSON.parse(readFileSync(process.argv[2]!, "utf8"));
 const client = createClient<paths, "application/json" | "application/problem+json">({
   baseUrl: server.url,
   headers: { Authorization: `Bearer ${server.api_key}`, Accept: "application/json" },
 });
 
-// The record of an answer that is no refusal.
+// Returns the record of a successful response.
 function expect<T>(answer: { data?: T; error?: Problem; response: Response }, status: number): T {
   assert.equal(answer.response.status, status, JSON.stringify(answer.error));
   assert(answer.data !== undefined);

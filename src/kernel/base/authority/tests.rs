@@ -1,4 +1,4 @@
-//! The laws of authority, on generated values.
+//! The laws of authority, tested with generated values.
 
 use proptest::{collection::vec, option, prelude::*, sample::subsequence};
 
@@ -12,7 +12,7 @@ fn network(text: &str) -> IpNet {
     text.parse().unwrap()
 }
 
-/// Few values in each part, so that generated authorities are often related.
+/// Each part has only a few values, so that generated authorities are often related.
 fn scopes() -> impl Strategy<Value = Grants> {
     let few = vec![Scope::TicketsRead, Scope::TicketsWrite, Scope::VmsRead, Scope::ApiKeysWrite, Scope::UsersWrite];
     subsequence(few, 0..=5).prop_map(|scopes| scopes.into_iter().collect())
@@ -46,7 +46,7 @@ fn authority() -> impl Strategy<Value = Authority> {
     })
 }
 
-/// A related one: `covers` between independent ones is rare.
+/// A pair that is often related, because independent authorities rarely cover each other.
 fn related() -> impl Strategy<Value = (Authority, Authority)> {
     (authority(), authority(), 0_u8..4).prop_map(|(one, other, relation)| match relation {
         0 => (one.clone(), one.meet(&other)),
@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn an_authority_over_some_organizations_holds_no_tenant_wide_scope((one, other) in related()) {
+    fn a_restricted_authority_holds_no_tenant_wide_scope((one, other) in related()) {
         let meet = one.meet(&other);
         prop_assert!(*meet.organizations() == Within::All || Grants::BY_ORGANIZATION.covers(meet.scopes()));
     }
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_lacking_is_what_a_stronger_one_would_have((one, other) in related()) {
+    fn missing_rights_are_named((one, other) in related()) {
         match one.lacking(&other) {
             None => prop_assert!(one.covers(&other)),
             Some(lacking) => {
@@ -118,7 +118,7 @@ proptest! {
         }
     }
 
-    /// The same as a set of addresses, looked at one by one.
+    /// Compares the results with those of a check address by address.
     #[test]
     fn networks_are_compared_by_their_addresses(one in networks(), other in networks()) {
         let (Within::Only(one), Within::Only(other)) = (one, other) else { return Ok(()) };
@@ -136,7 +136,7 @@ proptest! {
 }
 
 #[test]
-fn only_nothing_reaches_nothing() {
+fn an_empty_part_reaches_nothing() {
     let tenant = TenantId::from_bytes([1; 16]);
     let tickets = Grants::of(&[Scope::TicketsRead]);
     let nowhere = Authority::new(tenant, tickets).with_organizations(Within::Only(Organizations::new()));
@@ -171,7 +171,7 @@ fn another_tenant_is_never_covered() {
 }
 
 #[test]
-fn a_label_is_covered_completely_or_not_at_all() {
+fn a_label_needs_all_its_rights() {
     let tenant = TenantId::from_bytes([1; 16]);
     let read = Grants::of(&[Scope::TicketsRead]);
     let one = Authority::new(tenant, read).with_organizations(Within::Only([organization(1)].into()));

@@ -1,10 +1,10 @@
-//! Which settings differ between two configurations, and which of them a running server can take up.
+//! Finds the settings that differ between two configurations, and those that need a restart.
 
 use toml::{Table, Value};
 
 use super::Config;
 
-/// Settings that a reload takes up; a name that ends in a dot stands for all settings of its section.
+/// Settings that a reload applies. A name that ends with a dot stands for all settings of its section.
 const RELOADED: &[&str] = &[
     "listen.public_url",
     "listen.trusted_proxies",
@@ -16,11 +16,11 @@ const RELOADED: &[&str] = &[
     "telemetry.access_log",
     "telemetry.log_level",
 ];
-/// Settings of those sections that a reload does not take up.
+/// Settings of those sections that a reload does not apply.
 const FIXED: &[&str] = &["limits.connections", "limits.connections_per_address", "limits.streams", "limits.evaluation_events"];
 
 impl Config {
-    /// The settings of `next` that only a restart takes up.
+    /// The changed settings of `next` that need a restart.
     pub fn needs_restart(&self, next: &Self) -> Vec<String> {
         let table = |config: &Self| Table::try_from(config).unwrap_or_default();
         let mut found = Vec::new();
@@ -52,7 +52,7 @@ mod tests {
     use crate::config::load;
 
     #[test]
-    fn settings_that_a_reload_ignores_are_named() {
+    fn settings_that_need_a_restart_are_listed() {
         let with = |flags: &[(&str, &str)]| {
             let flags: Vec<(&str, String)> = flags.iter().map(|(key, value)| (*key, (*value).to_owned())).collect();
             load(None, [], &flags).unwrap()

@@ -1,4 +1,4 @@
-//! The settings of what tenantd sends out, and what of them cannot be.
+//! The settings of outgoing connections, and their constraints.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
@@ -8,8 +8,8 @@ use std::{
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
-/// The networks that belong to whoever runs them: RFC 1918, the shared space of RFC 6598, the unique local addresses of RFC 4193.
-/// Only here can `allowed_networks` open something; what else is closed, a single address opens.
+/// The private networks: RFC 1918, the shared address space of RFC 6598, and the unique local addresses of RFC 4193.
+/// `allowed_networks` can open only these. Any other blocked address must be opened by itself.
 pub const PRIVATE_NETWORKS: [IpNet; 5] = [
     IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(10, 0, 0, 0), 8)),
     IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(172, 16, 0, 0), 12)),
@@ -33,13 +33,13 @@ pub struct Egress {
 }
 
 impl Egress {
-    /// A network outside of the private ones would open nothing, and its operator would believe that it does.
+    /// Refuses a network that is not private. It would open nothing, although its operator believes that it does.
     pub(super) fn problem(&self) -> Option<String> {
         let is_private = |network: &IpNet| PRIVATE_NETWORKS.iter().any(|private| private.contains(network));
         let odd = self.allowed_networks.iter().find(|network| !is_private(network))?;
         let private: Vec<String> = PRIVATE_NETWORKS.iter().map(IpNet::to_string).collect();
         Some(format!(
-            "egress.allowed_networks: {odd} is not part of a private network ({}); egress.allowed_addresses opens single addresses",
+            "egress.allowed_networks: {odd} is not part of a private network ({}); use egress.allowed_addresses for single addresses",
             private.join(", ")
         ))
     }

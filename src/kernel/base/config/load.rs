@@ -1,5 +1,5 @@
-//! Reads the settings in layers: the defaults, a file, `TENANTD_SECTION__KEY` variables, flags. A key that does not exist or a
-//! value of the wrong type is refused with file, line and the nearest key that does exist.
+//! Reads the configuration in layers: the defaults, a file, `TENANTD_SECTION__KEY` variables, and flags. An unknown key or a value
+//! of the wrong type is refused with the file, the line and the closest known key.
 
 use std::{ops::Range, path::Path};
 
@@ -10,13 +10,13 @@ use toml::{
 
 use super::{Config, DEFAULTS, log_filter};
 
-/// Everything that is wrong with the settings. The text is for the operator: a line for each fault that says where, what, and what would
-/// be right.
+/// Everything that is wrong with the configuration. The text is for the operator. It has one line for each fault, with its place,
+/// its cause and the correction.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub struct ConfigError(Vec<String>);
 
-/// Collects what is wrong while the layers are read.
+/// Collects faults while the layers are read.
 #[derive(Default)]
 struct Faults(Vec<String>);
 
@@ -32,8 +32,8 @@ impl Faults {
 
 const VARIABLE_PREFIX: &str = "TENANTD_";
 
-/// The settings from the defaults, then `file`, then `variables` (of which those that start with `TENANTD_` and have a `__` count),
-/// then `flags` (dotted key and value).
+/// Reads the configuration from the defaults, then `file`, then `variables`, then `flags` (dotted key and value). Only variables
+/// that start with `TENANTD_` and contain `__` count.
 pub fn load(
     file: Option<&Path>,
     variables: impl IntoIterator<Item = (String, String)>,
@@ -42,16 +42,16 @@ pub fn load(
     let defaults: Table = DEFAULTS.parse().map_err(|error| ConfigError(vec![format!("built-in defaults: {error}")]))?;
     let (mut settings, mut faults) = (defaults.clone(), Faults::default());
     if let Some(path) = file {
-        lay_file(&mut settings, &defaults, path, &mut faults);
+        merge_file(&mut settings, &defaults, path, &mut faults);
     }
     for (name, text) in variables {
         let Some((section, key)) = name.strip_prefix(VARIABLE_PREFIX).and_then(|rest| rest.split_once("__")) else { continue };
         let path: Vec<String> = std::iter::once(section).chain(key.split("__")).map(str::to_lowercase).collect();
-        lay_text(&mut settings, &path, &text, &format!("environment variable {name}"), &mut faults);
+        merge_text(&mut settings, &path, &text, &format!("environment variable {name}"), &mut faults);
     }
     for (key, text) in flags {
         let path: Vec<String> = key.split('.').map(str::to_owned).collect();
-        lay_text(&mut settings, &path, text, &format!("flag for {key}"), &mut faults);
+        merge_text(&mut settings, &path, text, &format!("flag for {key}"), &mut faults);
     }
     faults.check()?;
     let unusable = |error: toml::de::Error| ConfigError(vec![format!("settings: {}", error.to_string().trim().replace('\n', " "))]);
@@ -63,18 +63,18 @@ pub fn load(
     faults.check().map(|()| config)
 }
 
-/// What is wrong with settings together, of which each is right by itself.
+/// Finds settings that are valid by themselves but not together.
 fn conflict(config: &Config) -> Option<&'static str> {
     if config.api_keys.default_expires_days > config.api_keys.max_expires_days {
         return Some("api_keys.default_expires_days is longer than api_keys.max_expires_days");
     }
     if config.tls.certificate_file.is_some() != config.tls.private_key_file.is_some() {
-        return Some("tls.certificate_file and tls.private_key_file go together: set both or neither");
+        return Some("tls.certificate_file and tls.private_key_file belong together: set both or neither");
     }
     config.offsite.conflict()
 }
 
-fn lay_file(settings: &mut Table, defaults: &Table, path: &Path, faults: &mut Faults) {
+fn merge_file(settings: &mut Table, defaults: &Table, path: &Path, faults: &mut Faults) {
     let shown = path.display().to_string();
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,
@@ -83,7 +83,7 @@ fn lay_file(settings: &mut Table, defaults: &Table, path: &Path, faults: &mut Fa
     match DeTable::parse(&text) {
         Ok(parsed) => {
             let mut file = FileContext { shown: &shown, text: &text, faults };
-            lay_table(settings, defaults, parsed.get_ref(), "", &mut file);
+            merge_table(settings, defaults, parsed.get_ref(), "", &mut file);
         }
         Err(error) => {
             let line = error.span().map_or(1, |span| line_of(&text, &span));
@@ -108,7 +108,7 @@ fn line_of(text: &str, span: &Range<usize>) -> usize {
     text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
 }
 
-fn lay_table(settings: &mut Table, defaults: &Table, given: &DeTable<'_>, prefix: &str, file: &mut FileContext<'_>) {
+fn merge_table(settings: &mut Table, defaults: &Table, given: &DeTable<'_>, prefix: &str, file: &mut FileContext<'_>) {
     for (key, value) in given {
         let name: &str = key.get_ref();
         let Some(default) = defaults.get(name) else {
@@ -119,7 +119,7 @@ fn lay_table(settings: &mut Table, defaults: &Table, given: &DeTable<'_>, prefix
         match (default, value.get_ref()) {
             (Value::Table(default), DeValue::Table(inner)) => {
                 let Some(Value::Table(target)) = settings.get_mut(name) else { continue };
-                lay_table(target, default, inner, &format!("{dotted}."), file);
+                merge_table(target, default, inner, &format!("{dotted}."), file);
             }
             (default, inner) => {
                 let span = value.span();
@@ -130,7 +130,7 @@ fn lay_table(settings: &mut Table, defaults: &Table, given: &DeTable<'_>, prefix
                     settings.insert(name.to_owned(), laid.clone());
                     check_value(&dotted, &laid).unwrap_or_else(|problem| file.fault(&span, problem));
                 } else {
-                    file.fault(&span, format!("{dotted}: {source} cannot be read"));
+                    file.fault(&span, format!("{dotted}: {source} cannot be parsed"));
                 }
             }
         }
@@ -141,7 +141,7 @@ fn parse_value(source: &str) -> Option<Value> {
     format!("value = {source}").parse::<Table>().ok()?.remove("value")
 }
 
-fn lay_text(settings: &mut Table, path: &[String], text: &str, place: &str, faults: &mut Faults) {
+fn merge_text(settings: &mut Table, path: &[String], text: &str, place: &str, faults: &mut Faults) {
     let Some((last, parents)) = path.split_last() else { return };
     let mut table = settings;
     let mut prefix = String::new();
@@ -200,7 +200,7 @@ fn unknown_key(prefix: &str, name: &str, known: &Table) -> String {
     }
 }
 
-/// A single value must be usable by itself, so that the message can point to its line.
+/// Checks a single value by itself, so that the message can point to its line.
 fn check_value(dotted: &str, value: &Value) -> Result<(), String> {
     let mut probe: Table = DEFAULTS.parse().map_err(|error| format!("{error}"))?;
     let Some((section, key)) = dotted.split_once('.') else { return Ok(()) };
@@ -220,7 +220,7 @@ fn check_value(dotted: &str, value: &Value) -> Result<(), String> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
-/// The settings that are out of their range.
+/// The settings that are out of range.
 fn range_problems(config: &Config) -> Vec<String> {
     let limits = &config.limits;
     let at_least = [
@@ -284,11 +284,11 @@ fn range_problems(config: &Config) -> Vec<String> {
     let mut found: Vec<String> =
         too_small.map(|(key, value, least)| format!("{key} is {value}, but must be at least {least}")).collect();
     let closed = rates.into_iter().filter(|(_, rate)| rate.credential == 0 || rate.tenant == 0);
-    found.extend(closed.map(|(key, _)| format!("{key} must allow at least one request a minute")));
+    found.extend(closed.map(|(key, _)| format!("{key} must allow at least one request per minute")));
     let disk = &config.disk;
     let percents = [("disk.low_percent", disk.low_percent), ("disk.full_percent", disk.full_percent)];
     let beyond = percents.into_iter().filter(|(_, percent)| *percent > 100);
-    found.extend(beyond.map(|(key, percent)| format!("{key} is {percent}, but a disk has only 100")));
+    found.extend(beyond.map(|(key, percent)| format!("{key} is {percent}, but must be at most 100")));
     if config.api_keys.max_expires_days > 36_500 {
         found.push("api_keys.max_expires_days must be at most 36500".to_owned());
     }
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_is_told_by_line_with_a_suggestion() {
+    fn errors_in_a_file_name_the_line_and_a_suggestion() {
         for (text, expected) in [
             ("[limits]\n\nbody_bites = 1\n", "FILE:3: unknown key limits.body_bites; did you mean limits.body_bytes?"),
             ("[limit]\n", "FILE:1: unknown key limit; did you mean limits?"),
@@ -361,12 +361,12 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_belong_together_are_judged_together() {
+    fn settings_that_belong_together_are_checked_together() {
         let (certificate, key) = ("certificate_file = \"/a\"\n", "private_key_file = \"/b\"\n");
         assert!(load_text(&format!("[tls]\n{certificate}{key}")).is_ok());
         for alone in [certificate, key] {
             let refused = load_text(&format!("[tls]\n{alone}")).map(|_| ());
-            assert!(refused.as_ref().is_err_and(|error| error.contains("go together")), "{refused:?}");
+            assert!(refused.as_ref().is_err_and(|error| error.contains("belong together")), "{refused:?}");
         }
         assert!(load_text("[api_keys]\nmax_expires_days = 30\ndefault_expires_days = 30\n").is_ok());
         let refused = load_text("[api_keys]\nmax_expires_days = 30\n").map(|_| ());
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn backups_do_not_leave_the_host_unencrypted_by_mistake() {
+    fn off_site_backups_need_a_recipient_or_consent() {
         let place = "[offsite]\nurl = \"file:///mnt/backup\"\n";
         let recipient = "recipients = [\"age1x\"]\n";
         let refused = load_text(place).map(|_| ());
@@ -387,9 +387,9 @@ mod tests {
         for (text, expected) in [
             ("url = \"ftp://host\"", "FILE:2: offsite.url: ftp://host is neither s3://BUCKET/PREFIX nor file:///DIRECTORY"),
             ("url = \"file:///\"", "FILE:2: offsite.url: file:/// is neither"),
-            ("recipients = [\"ssh-ed25519 AAAA\"]", "FILE:2: offsite.recipients: ssh-ed25519 AAAA is no age recipient"),
-            ("recipients = [\"AGE-SECRET-KEY-1ABC\"]", "FILE:2: offsite.recipients holds an identity"),
-            ("endpoint = \"http://user:secret@host\"", "FILE:2: offsite.endpoint must not hold a user or a password"),
+            ("recipients = [\"ssh-ed25519 AAAA\"]", "FILE:2: offsite.recipients: ssh-ed25519 AAAA is not an age recipient"),
+            ("recipients = [\"AGE-SECRET-KEY-1ABC\"]", "FILE:2: offsite.recipients contains an identity"),
+            ("endpoint = \"http://user:secret@host\"", "FILE:2: offsite.endpoint must not contain a user or a password"),
             ("keep_last = 0", "FILE:2: offsite.keep_last is 0, but must be at least 1"),
             ("every_hours = 100000", "FILE:2: offsite.every_hours is 100000, but must be at most 8784"),
         ] {
@@ -399,13 +399,13 @@ mod tests {
     }
 
     #[test]
-    fn a_log_level_is_a_level_or_a_module_with_one() {
+    fn log_levels_are_checked() {
         for level in ["warn", "INFO", "off", "info,tenantd_store=debug", "tenantd=trace, warn"] {
             assert!(load_text(&format!("[telemetry]\nlog_level = \"{level}\"\n")).is_ok(), "{level}");
         }
         for (level, problem) in [
-            ("lowd", "\"lowd\" is no level; use error,"),
-            ("info,tenantd", "\"tenantd\" is no level"),
+            ("lowd", "\"lowd\" is not a log level; use error,"),
+            ("info,tenantd", "\"tenantd\" is not a log level"),
             ("tenantd_store=verbose", "error parsing level filter"),
         ] {
             let refused = load_text(&format!("[telemetry]\nlog_level = \"{level}\"\n")).map(|_| ());

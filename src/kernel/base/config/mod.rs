@@ -1,5 +1,5 @@
-//! The settings, as plain data. `config/tenantd.toml` is compiled in as the defaults and is their documentation;
-//! `load` lays a file, the environment and flags over it. Nothing here knows what a setting is used for.
+//! The configuration as plain data. `config/tenantd.toml` is compiled in as the defaults, and it is the documentation. `load`
+//! merges a file, the environment and flags into it. Nothing here knows what a setting is used for.
 
 mod compare;
 mod egress;
@@ -61,7 +61,7 @@ pub struct Upgrade {
 }
 
 impl Upgrade {
-    /// How long records of older releases go on without an owner.
+    /// How long records of older releases work without an owner.
     pub fn grace(self) -> Duration {
         Duration::from_hours(24 * u64::from(self.legacy_days))
     }
@@ -141,7 +141,7 @@ pub struct RateLimits {
     pub public_per_address: u32,
 }
 
-/// Requests a minute.
+/// Requests per minute.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rate {
@@ -290,7 +290,7 @@ pub enum AccessLog {
     None,
 }
 
-/// In a file of settings an empty text says "not set".
+/// In a configuration file an empty text means "not set".
 mod empty_is_none {
     use std::{fmt::Display, str::FromStr};
 

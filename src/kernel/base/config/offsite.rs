@@ -1,10 +1,10 @@
-//! The settings of backups that leave the host, and what of them cannot be.
+//! The settings of off-site backups, and their constraints.
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// The longest recurrence and the most backups of a kind that the settings can ask for.
+/// The upper limits of the intervals and of the number of backups that are kept.
 const MAX_HOURS: u32 = 24 * 366;
 const MAX_SECONDS: u32 = 86_400;
 const MAX_DAYS: u32 = 366;
@@ -38,7 +38,7 @@ impl Offsite {
         self.url.is_some() && self.journal_seconds > 0
     }
 
-    /// What is wrong with a setting by itself.
+    /// The first setting that is not valid by itself.
     pub(super) fn problem(&self) -> Option<String> {
         if let Some(url) = self.url.as_deref()
             && !["s3://", "file:///"].iter().any(|scheme| url.len() > scheme.len() && url.starts_with(scheme))
@@ -48,23 +48,23 @@ impl Offsite {
         if let Some(endpoint) = self.endpoint.as_deref()
             && !["https://", "http://"].iter().any(|scheme| endpoint.starts_with(scheme))
         {
-            return Some(format!("offsite.endpoint: {endpoint} does not begin with https:// or http://"));
+            return Some(format!("offsite.endpoint: {endpoint} must start with https:// or http://"));
         }
-        // Credentials belong into their file: settings are shown and logged.
+        // Credentials belong in their own file, because settings are shown and logged.
         if let Some((key, _)) = [("url", &self.url), ("endpoint", &self.endpoint)]
             .into_iter()
             .find(|(_, value)| value.as_deref().is_some_and(|value| !value.starts_with("file:") && value.contains('@')))
         {
-            return Some(format!("offsite.{key} must not hold a user or a password; offsite.credentials_file has them"));
+            return Some(format!("offsite.{key} must not contain a user or a password; put them in offsite.credentials_file"));
         }
         if self.recipients.iter().any(|recipient| recipient.to_ascii_uppercase().starts_with("AGE-SECRET-KEY")) {
             return Some(
-                "offsite.recipients holds an identity, which must not be on this host; name its recipient, age1…".to_owned(),
+                "offsite.recipients contains an identity, which must not be on this host; use its recipient, which starts with age1".to_owned(),
             );
         }
         if let Some(odd) = self.recipients.iter().find(|recipient| !recipient.starts_with("age1")) {
             return Some(format!(
-                "offsite.recipients: {odd} is no age recipient; `tenantd backup-key` makes one, which begins with age1"
+                "offsite.recipients: {odd} is not an age recipient; create one with `tenantd backup-key`, it starts with age1"
             ));
         }
         if self.keep_last == 0 {
@@ -84,12 +84,12 @@ impl Offsite {
         Some(format!("offsite.{key} is {value}, but must be at most {most}"))
     }
 
-    /// What is wrong with the settings together.
+    /// The first conflict between settings.
     pub(super) fn conflict(&self) -> Option<&'static str> {
         let url = self.url.as_deref()?;
         match (self.recipients.is_empty(), self.unencrypted) {
             (true, false) => Some(
-                "offsite.url is set, but offsite.recipients is empty: backups would leave the host unencrypted. Make a key with \
+                "offsite.url is set, but offsite.recipients is empty: backups would leave the host unencrypted. Create a key with \
                  `tenantd backup-key FILE`, or set offsite.unencrypted = true",
             ),
             (false, true) => Some("offsite.unencrypted and offsite.recipients contradict each other: set one of them"),

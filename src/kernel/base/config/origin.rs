@@ -1,4 +1,4 @@
-//! A site as browsers name it in the header `Origin`: scheme, host and port, without the scheme's usual port.
+//! An origin as browsers write it in the `Origin` header: scheme, host and port, without the default port of the scheme.
 
 use std::net::Ipv6Addr;
 
@@ -18,7 +18,7 @@ impl TryFrom<String> for Origin {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let wrong = || format!("{text} is no site: expected one such as https://ops.example.com or http://localhost:3000");
+        let wrong = || format!("{text} is not an origin: expected one such as https://ops.example.com or http://localhost:3000");
         let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
         let usual_port = match scheme {
             "https" => 443,
@@ -38,7 +38,7 @@ impl TryFrom<String> for Origin {
     }
 }
 
-/// A host as browsers write it.
+/// Normalizes a host as browsers do.
 fn host_name(text: &str) -> Option<String> {
     if let Some(address) = text.strip_prefix('[') {
         return Some(format!("[{}]", address.strip_suffix(']')?.parse::<Ipv6Addr>().ok()?));
@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sites_are_read_as_browsers_write_them() {
+    fn origins_are_normalized_like_in_browsers() {
         let read = |text: &str| Origin::try_from(text.to_owned()).map(String::from);
         for (text, expected) in [
             ("https://Ops.Example.com", "https://ops.example.com"),

@@ -1,7 +1,8 @@
-//! Hostile programs made from a seed, for tests of everything that evaluates what tenants write.
+//! Hostile programs that are generated from a seed, for tests of everything that evaluates programs of tenants.
 //!
-//! A case is a number, and the same number makes the same program: a failure names the case to repeat. `TENANTD_FUZZ_CASES` sets how many
-//! cases a language gets, and `TENANTD_FUZZ_FIRST` the first of them. With one case, the program is shown.
+//! A case is a number, and the same number always generates the same program. A failure names the case to repeat.
+//! `TENANTD_FUZZ_CASES` sets the number of cases per language, and `TENANTD_FUZZ_FIRST` the first one. With one case, the program
+//! is printed.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -13,10 +14,10 @@ use serde_json::{Map, Value, json};
 
 use super::Entropy;
 
-/// Processor time, far more than any case takes: a case beyond it does not end by its budget.
+/// Processor time that no case should need. A case beyond it was not stopped by its budget.
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// Of this thread: a busy machine does not make a case slower.
+/// The processor time of this thread, so that a busy machine does not make a case slower.
 fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap()
 }
@@ -32,7 +33,7 @@ pub fn show(program: &impl std::fmt::Display) {
     }
 }
 
-/// Runs the cases of a language. `run` makes a program, evaluates it, and says whether it was accepted.
+/// Runs the cases of a language. `run` generates a program, evaluates it, and returns whether it was accepted.
 pub fn each_case(language: &str, usual: u64, run: impl Fn(&mut Entropy) -> bool) {
     let (first, cases) = (setting("TENANTD_FUZZ_FIRST").unwrap_or(0), setting("TENANTD_FUZZ_CASES").unwrap_or(usual));
     let (mut accepted, mut slowest) = (0, (Duration::ZERO, 0));
@@ -56,7 +57,7 @@ pub fn each_case(language: &str, usual: u64, run: impl Fn(&mut Entropy) -> bool)
 }
 
 impl Entropy {
-    /// One of these.
+    /// Picks one of the values.
     pub fn pick<T: Copy>(&mut self, among: &[T]) -> T {
         among[self.place(among.len())]
     }
@@ -66,20 +67,20 @@ impl Entropy {
         usize::try_from(self.below(bound as u64)).unwrap()
     }
 
-    /// Once in so many times.
+    /// Returns true once in `times` calls on average.
     pub fn once_in(&mut self, times: u64) -> bool {
         self.below(times) == 0
     }
 
-    /// A number that is mostly small, and sometimes up to `most`.
+    /// A number that is usually small, and sometimes up to `most`.
     pub fn count(&mut self, most: usize) -> usize {
         let bound = if self.once_in(12) { most } else { most.min(4) };
         self.place(bound + 1)
     }
 }
 
-/// Pieces of text that break readers: signs of every language here, letters that change their length in another case, marks that have no
-/// width, and what stands outside of the first plane.
+/// Pieces of text that break parsers: special characters of all languages here, letters that change their length with case,
+/// characters without width, and characters outside of the first plane.
 const PIECES: [&str; 40] = [
     "a", "b", "name", "0", "9", " ", "", "\"", "'", "\\", "/", "~", "~1", "#", "$", "%", "*", ".", ",", ":", "-", "(", ")", "[",
     "{{", "}}", "{%", "\0", "\n", "\r\n", "\t", "\u{1b}", "\u{202e}", "\u{feff}", "\u{200d}", "İ", "ß", "é", "東", "🔥",
@@ -93,7 +94,7 @@ pub fn text(entropy: &mut Entropy) -> String {
     (0..entropy.place(6)).map(|_| entropy.pick(&PIECES)).collect()
 }
 
-/// Numbers at the ends of what types hold, and behind.
+/// Numbers at the limits of number types, and beyond.
 pub const NUMBERS: [&str; 16] = [
     "0",
     "1",
@@ -138,7 +139,7 @@ pub fn members(entropy: &mut Entropy, depth: usize) -> Map<String, Value> {
     (0..entropy.count(12)).map(|_| (name(entropy), value(entropy, depth))).collect()
 }
 
-/// A name of a member: often one of a few, so that programs and values meet.
+/// The name of a member. It is often one of a few, so that programs and values match.
 pub fn name(entropy: &mut Entropy) -> String {
     if entropy.once_in(6) { text(entropy) } else { entropy.pick(&["a", "b", "c", "name", "x"]).to_owned() }
 }

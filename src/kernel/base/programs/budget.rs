@@ -1,17 +1,17 @@
-//! What a program may cost.
+//! The cost limit of a program.
 
 use std::cell::Cell;
 
-/// Units of work for one job. A unit is about a byte that is looked at or a comparison.
+/// Units of work for one job. One unit is roughly one byte that is read, or one comparison.
 const WORK: u64 = 64_000_000;
 
-/// What is left for a job. A worker of the pool makes one for each; no other code can.
+/// The remaining work of a job. Only a worker of the pool creates one, for each job.
 #[derive(Debug)]
 pub struct Budget {
     left: Cell<u64>,
 }
 
-/// A program costs more than it may.
+/// The program exceeds its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the program takes too much work")]
 pub struct Exhausted;
@@ -21,7 +21,7 @@ impl Budget {
         Self { left: Cell::new(WORK) }
     }
 
-    /// A budget without a pool, for tests of evaluators.
+    /// Creates a budget without a pool, for tests of evaluators.
     #[cfg(any(test, feature = "testing"))]
     pub fn for_tests() -> Self {
         Self::new()
@@ -31,7 +31,7 @@ impl Budget {
         self.left.get()
     }
 
-    /// Takes work from the budget, before it is done.
+    /// Takes work from the budget. Call it before the work is done.
     pub fn charge(&self, work: u64) -> Result<(), Exhausted> {
         if let Some(left) = self.left.get().checked_sub(work) {
             self.left.set(left);

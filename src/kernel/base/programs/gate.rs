@@ -1,4 +1,4 @@
-//! Places for work that computes and does not wait, such as a search. Tenants get them in turns, by the time that they have used.
+//! Limits concurrent work that computes without waiting, such as a search. Tenants take turns, by the time that they have used.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,21 +13,21 @@ use super::{
 };
 use crate::id::TenantId;
 
-/// Places that tenants share; clones share them too.
+/// Places that tenants share. Clones share the same places.
 #[derive(Clone, Debug)]
 pub struct FairGate(Arc<Mutex<State>>);
 
 #[derive(Debug)]
 struct State {
     free: usize,
-    waiting: Turns<TenantId, oneshot::Sender<Pass>>,
-    /// How many of one tenant may wait.
+    waiting: Turns<TenantId, oneshot::Sender<GatePermit>>,
+    /// How many requests of one tenant may wait.
     most: usize,
 }
 
-/// A place that is taken. Dropped, it goes to whose turn it is.
+/// A place that is taken. Dropping it gives the place to the next in turn.
 #[derive(Debug)]
-pub struct Pass {
+pub struct GatePermit {
     gate: FairGate,
     tenant: TenantId,
     began: Instant,
@@ -42,13 +42,13 @@ impl FairGate {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a place. Refused when too many of the tenant wait already.
-    pub async fn enter(&self, tenant: TenantId) -> Result<Pass, Full> {
+    /// Waits for a place. Fails if too many requests of the tenant already wait.
+    pub async fn enter(&self, tenant: TenantId) -> Result<GatePermit, Full> {
         let waits = {
             let mut state = self.state();
             if state.free > 0 {
                 state.free -= 1;
-                return Ok(self.pass(tenant));
+                return Ok(self.permit(tenant));
             }
             let (turn, waits) = oneshot::channel();
             let most = state.most;
@@ -58,12 +58,12 @@ impl FairGate {
         waits.await.map_err(|_| Full)
     }
 
-    fn pass(&self, tenant: TenantId) -> Pass {
-        Pass { gate: self.clone(), tenant, began: instant() }
+    fn permit(&self, tenant: TenantId) -> GatePermit {
+        GatePermit { gate: self.clone(), tenant, began: instant() }
     }
 }
 
-impl Drop for Pass {
+impl Drop for GatePermit {
     fn drop(&mut self) {
         let used = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
         let mut turn = {
@@ -73,9 +73,9 @@ impl Drop for Pass {
             state.free += usize::from(next.is_none());
             next
         };
-        // Without the lock: one that nobody waits for any more comes back here as it is dropped.
+        // The lock is released first, because a permit that nobody waits for any more is dropped here and takes the lock again.
         if let Some((tenant, waiting)) = turn.take() {
-            drop(waiting.send(self.gate.pass(tenant)));
+            drop(waiting.send(self.gate.permit(tenant)));
         }
     }
 }
@@ -98,9 +98,9 @@ mod tests {
         for seed in std::iter::repeat_n(1, 50).chain([2]) {
             let (gate, order) = (gate.clone(), order.clone());
             waiting.push(tokio::spawn(async move {
-                let pass = gate.enter(tenant(seed)).await.unwrap();
+                let permit = gate.enter(tenant(seed)).await.unwrap();
                 order.lock().unwrap().push(seed);
-                drop(pass);
+                drop(permit);
             }));
             tokio::task::yield_now().await;
         }
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_gives_up_waiting_loses_no_place() {
+    async fn an_aborted_waiter_loses_no_place() {
         let gate = FairGate::new(1, 1);
         let first = gate.enter(tenant(1)).await.unwrap();
         let other = gate.clone();

@@ -1,7 +1,7 @@
 //! Threads for reads that compute for a tenant: lists, reports, searches, exports.
 //!
-//! A tenant that has used much of the processors of late is served by threads of low priority, so the processors go to the others first.
-//! While there are no others it loses nothing.
+//! A tenant that has recently used much processor time is served by low-priority threads, so other tenants get the processors
+//! first. While there are no others, it loses nothing.
 
 use std::{
     collections::HashMap,
@@ -22,35 +22,36 @@ const MAX_WAITING: usize = 256;
 /// Why a read has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LaneError {
-    #[error("too many reads of this tenant wait for their turn")]
+    #[error("too many reads of this tenant are waiting")]
     Busy,
     #[error("a read panicked: {0}")]
     Panicked(String),
 }
 
-/// The threads; clones share them.
+/// The threads. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Lanes(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     shares: Shares,
-    /// Reads of each tenant that run now with the usual priority.
+    /// Reads of each tenant that are running with normal priority.
     running: Mutex<HashMap<TenantId, usize>>,
-    /// Reads of one tenant that run at once with the usual priority, and those of busy tenants with low priority.
+    /// How many reads of one tenant may run with normal priority, and how many reads of busy tenants may run with low priority.
     places: usize,
-    /// Busy tenants take turns for as many places as there are processors.
+    /// Busy tenants take turns. There are as many places as processors.
     gate: FairGate,
     slow: Option<Runtime>,
 }
 
-/// A read with the usual priority. Dropped, on its own thread, it gives its place back, also if it panicked or nobody waits for it any more.
-struct Usual {
+/// A read with normal priority. Dropping it on its own thread returns its place, even if it panicked or nobody waits for it any
+/// more.
+struct NormalRead {
     lanes: Lanes,
     tenant: TenantId,
 }
 
-impl Drop for Usual {
+impl Drop for NormalRead {
     fn drop(&mut self) {
         let mut running = self.lanes.running();
         if let Some(count) = running.get_mut(&self.tenant) {
@@ -79,34 +80,34 @@ impl Lanes {
         Ok(Self(Arc::new(Inner { shares, running: Mutex::default(), places, gate, slow: Some(slow) })))
     }
 
-    /// What each tenant uses.
+    /// The use of each tenant.
     pub fn shares(&self) -> &Shares {
         &self.0.shares
     }
 
-    /// Runs a read for a tenant, at once unless the tenant is busy.
+    /// Runs a read for a tenant. It starts immediately unless the tenant is busy.
     pub async fn run<T, F>(&self, tenant: TenantId, work: F) -> Result<T, LaneError>
     where
         T: Send + 'static,
         F: FnOnce() -> T + Send + 'static,
     {
         let payer = self.0.shares.payer(tenant);
-        if let Some(usual) = self.begin_usual(tenant) {
+        if let Some(usual) = self.begin_normal(tenant) {
             return result(tokio::task::spawn_blocking(move || {
                 let _usual = usual;
                 payer.pay(work)
             }))
             .await;
         }
-        let pass = self.0.gate.enter(tenant).await.map_err(|Full| LaneError::Busy)?;
+        let permit = self.0.gate.enter(tenant).await.map_err(|Full| LaneError::Busy)?;
         result(self.spawn_slow(move || {
-            let _pass = pass;
+            let _permit = permit;
             payer.pay(work)
         }))
         .await
     }
 
-    /// Runs what may take minutes, with low priority: an export. The number of these is bounded elsewhere.
+    /// Runs work that may take minutes, such as an export, with low priority. Its callers limit how many run.
     pub async fn run_long<T, F>(&self, work: F) -> Result<T, LaneError>
     where
         T: Send + 'static,
@@ -116,7 +117,7 @@ impl Lanes {
     }
 
     fn spawn_slow<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-        // The slow lane has threads and nothing else: what the work waits for belongs to the runtime of its caller.
+        // The slow lane has only threads. Resources that the work waits for belong to the runtime of its caller.
         let caller = Handle::current();
         let work = move || {
             let _entered = caller.enter();
@@ -132,9 +133,9 @@ impl Lanes {
         self.0.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One more read with the usual priority, unless the tenant is busy, or has as many of them as there are places. A read is charged when
-    /// it ends, so many at once would otherwise all pass.
-    fn begin_usual(&self, tenant: TenantId) -> Option<Usual> {
+    /// Starts one more read with normal priority, unless the tenant is busy or already runs as many as there are places. A read is
+    /// charged when it ends, so without this limit many concurrent reads would all pass.
+    fn begin_normal(&self, tenant: TenantId) -> Option<NormalRead> {
         if self.0.shares.is_busy(tenant) {
             return None;
         }
@@ -142,7 +143,7 @@ impl Lanes {
         let count = running.entry(tenant).or_default();
         (*count < self.0.places).then(|| {
             *count += 1;
-            Usual { lanes: self.clone(), tenant }
+            NormalRead { lanes: self.clone(), tenant }
         })
     }
 }
@@ -165,7 +166,7 @@ mod tests {
     };
     use crate::{clock::Timestamp, entropy::Entropy};
 
-    /// Makes a tenant busy.
+    /// Enough use to make a tenant busy.
     const MUCH: Duration = Duration::from_mins(1);
 
     fn lanes() -> Lanes {
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tenant_that_computes_much_gets_low_priority_and_another_does_not() {
+    async fn a_busy_tenant_gets_low_priority() {
         let (lanes, usual) = (lanes(), getpriority_process(None).unwrap());
         let low = usual.max(LOW_PRIORITY);
         let priority = || getpriority_process(None).unwrap();
@@ -196,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_busy_tenant_waits_for_a_place_within_bounds_while_another_does_not() {
+    async fn the_waiting_reads_of_a_busy_tenant_are_bounded() {
         let lanes = lanes();
         lanes.shares().charge_processors(tenant(1), MUCH);
         let (open, closed) = std::sync::mpsc::channel::<()>();
@@ -221,17 +222,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn many_reads_at_once_do_not_all_have_the_usual_priority() {
+    async fn concurrent_reads_with_normal_priority_are_limited() {
         let lanes = lanes();
-        let mut usual: Vec<Usual> = (0..lanes.0.places * 3).filter_map(|_| lanes.begin_usual(tenant(1))).collect();
+        let mut usual: Vec<NormalRead> = (0..lanes.0.places * 3).filter_map(|_| lanes.begin_normal(tenant(1))).collect();
         assert_eq!(usual.len(), lanes.0.places);
-        assert!(lanes.begin_usual(tenant(2)).is_some());
+        assert!(lanes.begin_normal(tenant(2)).is_some());
         usual.pop();
-        assert!(lanes.begin_usual(tenant(1)).is_some());
+        assert!(lanes.begin_normal(tenant(1)).is_some());
     }
 
     #[tokio::test]
-    async fn long_work_can_wait_for_what_belongs_to_its_caller() {
+    async fn long_work_can_use_the_runtime_of_its_caller() {
         let (sender, mut receiver) = tokio::sync::mpsc::channel::<u8>(1);
         let patience = Duration::from_mins(1);
         let send = move || [1, 2, 3].map(|piece| Handle::current().block_on(sender.send_timeout(piece, patience)).is_ok());
@@ -247,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_is_an_error_and_gives_its_place_back() {
+    async fn a_panic_is_an_error_and_returns_its_place() {
         let lanes = lanes();
         let failed = lanes.run(tenant(1), || -> u8 { panic!("on purpose") }).await;
         assert_eq!(failed, Err(LaneError::Panicked("on purpose".to_owned())));

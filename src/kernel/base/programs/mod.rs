@@ -1,12 +1,12 @@
-//! Runs what tenants wrote as programs: schemas, expressions, conditions, patterns.
+//! Runs what tenants write as programs: schemas, expressions, conditions, patterns.
 //!
-//! Threads of their own evaluate them, so a costly program never holds the writer or an async thread. There is one for tenants that use
-//! much of the processors and one for all others, and on each tenants take turns by the time that they have used ([`Turns`]).
+//! Dedicated threads evaluate them, so a costly program never blocks the writer or an async thread. One thread serves tenants that
+//! use much processor time, and one serves all others. On each, tenants take turns by the time that they have used ([`Turns`]).
 //! **Invariant:** every evaluator takes a [`Budget`], and only a worker has one, so nothing else can evaluate a program.
 //!
-//! A thread cannot be stopped from outside. The bound of a program is therefore its construction: evaluators refuse what could cost too
-//! much and charge the budget for the rest. A worker that is busy for longer than its pool expects is a defect: it is reported, and
-//! replaced a few times so that others go on.
+//! A thread cannot be stopped from outside, so programs must be bounded by construction: evaluators refuse what could cost too much
+//! and charge the budget for the rest. A worker that is busy for longer than its pool expects is a defect. It is reported, and
+//! replaced a few times so that other programs can run.
 
 mod budget;
 mod gate;
@@ -24,7 +24,7 @@ use rustix::process::{getpriority_process, setpriority_process};
 use tokio::sync::oneshot;
 
 pub use budget::{Budget, Exhausted};
-pub use gate::{FairGate, Pass};
+pub use gate::{FairGate, GatePermit};
 pub use lanes::{LaneError, Lanes};
 pub use shares::{Party, Payer, Shares, Turn};
 pub use turns::{Full, Turns};
@@ -33,7 +33,7 @@ use crate::{id::TenantId, telemetry::panic_text};
 
 /// Jobs of one tenant that may wait.
 const MAX_WAITING: usize = 256;
-/// The `nice` of threads that work for tenants that use much.
+/// The `nice` value of threads for tenants that use much processor time.
 const LOW_PRIORITY: i32 = 10;
 /// How often a stalled worker is replaced.
 const MAX_REPLACEMENTS: usize = 2;
@@ -41,7 +41,7 @@ const MAX_REPLACEMENTS: usize = 2;
 /// Why a job has no result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    #[error("too many programs of this tenant wait for their turn")]
+    #[error("too many programs of this tenant are waiting")]
     Busy,
     #[error("the program could not be evaluated")]
     Failed,
@@ -49,7 +49,7 @@ pub enum ProgramError {
 
 type Job = Box<dyn FnOnce(&Budget) + Send>;
 
-/// The workers; clones share them. Their threads end when the last clone is gone.
+/// The workers. Clones share them. The threads end when the last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct Programs {
     shares: Shares,
@@ -65,7 +65,7 @@ struct Pool(Arc<Shared>);
 struct Shared {
     state: Mutex<State>,
     ready: Condvar,
-    /// A job that runs for longer than this holds up its worker.
+    /// A job that runs for longer than this stalls its worker.
     patience: Duration,
     is_slow: bool,
 }
@@ -73,7 +73,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct State {
     waiting: Turns<TenantId, Job>,
-    /// When each busy worker began its job.
+    /// When each busy worker started its job.
     busy: Vec<Option<Instant>>,
     replaced: usize,
     closed: bool,
@@ -95,11 +95,11 @@ fn instant() -> Instant {
     Instant::now()
 }
 
-/// Lets other threads go first from now on.
+/// Lets other threads run first from now on.
 fn lower_priority() {
     let low = getpriority_process(None).unwrap_or(0).max(LOW_PRIORITY);
     if let Err(error) = setpriority_process(None, low) {
-        tracing::warn!(%error, "a thread for busy tenants keeps its priority");
+        tracing::warn!(%error, "failed to lower the priority of a thread for busy tenants");
     }
 }
 
@@ -116,12 +116,12 @@ impl Pool {
 }
 
 impl Programs {
-    /// Starts the workers. Jobs end within `patience`.
+    /// Starts the workers. Jobs should end within `patience`.
     pub fn new(patience: Duration, shares: Shares) -> std::io::Result<Self> {
         Ok(Self { shares, usual: Pool::new(patience, false)?, slow: Pool::new(patience, true)? })
     }
 
-    /// Runs a job in the turn of its tenant.
+    /// Runs a job when it is the turn of its tenant.
     pub async fn run<T: Send + 'static>(
         &self,
         tenant: TenantId,
@@ -129,7 +129,7 @@ impl Programs {
     ) -> Result<T, ProgramError> {
         let (answer, answered) = oneshot::channel();
         self.push(tenant, move |budget| {
-            // Nobody waits for it any more, such as after the time limit of a request.
+            // The job may have no receiver any more, for example after the time limit of a request.
             if !answer.is_closed() {
                 drop(answer.send(work(budget)));
             }
@@ -157,7 +157,7 @@ impl Programs {
             if state.stalled(shared.patience) == state.busy.len() && state.replaced < MAX_REPLACEMENTS {
                 state.replaced += 1;
                 if let Err(error) = spawn(shared, &mut state) {
-                    tracing::error!(%error, "cannot start a worker in place of one that is stalled");
+                    tracing::error!(%error, "cannot start a worker to replace a stalled one");
                 }
             }
             state.waiting.push(tenant, Box::new(job), MAX_WAITING).map_err(|Full| ProgramError::Busy)?;
@@ -166,7 +166,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Workers that have been busy with one job for longer than they should.
+    /// The number of workers that have been busy with one job for too long.
     pub fn stalled(&self) -> usize {
         self.usual.stalled() + self.slow.stalled()
     }
@@ -188,7 +188,7 @@ fn spawn(shared: &Arc<Shared>, state: &mut State) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A worker: takes the next job until the pool is gone.
+/// A worker: runs jobs until the pool is closed.
 fn work(shared: &Shared, place: usize) {
     if shared.is_slow {
         lower_priority();
@@ -216,7 +216,7 @@ fn work(shared: &Shared, place: usize) {
             tracing::error!(%tenant, panic = panic_text(panic.as_ref()), "a program panicked");
         }
         if took > shared.patience {
-            tracing::error!(%tenant, milliseconds = took.as_millis(), "a program ran for longer than its bounds should allow");
+            tracing::error!(%tenant, milliseconds = took.as_millis(), "a program ran longer than its bounds should allow");
             metrics::counter!("tenantd_programs_stalled_total").increment(1);
         }
         metrics::counter!("tenantd_program_microseconds_total").increment(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));

@@ -1,10 +1,10 @@
-//! What each tenant uses of the processors and of the store's writer, and who waits for others.
+//! The use of processors and of the store's writer by each tenant, and the delays that follow from it.
 //!
-//! Use is time that fades: what was used a second ago counts for a third. A tenant that uses much waits before it begins something new while
-//! others work too, so they find the processors and the writer free. While there are no others, nobody waits.
+//! Use is time that decays: after one second only a third of it counts. A tenant that uses much waits before it starts something
+//! new while others work too, so that they find the processors and the writer free. While there are no others, nobody waits.
 //!
-//! Requests without a tenant, such as those that are refused for want of a credential, are charged to the address that they come from.
-//! Not all work can be charged to one of them: reading requests, following the log, writing files. It is charged in proportion to the rest.
+//! Requests without a tenant, such as those that are refused because they have no credential, are charged to their address. Some
+//! work cannot be charged directly: reading requests, following the log, writing files. It is charged in proportion to the rest.
 
 use std::{
     collections::HashMap,
@@ -22,39 +22,39 @@ use rustix::time::{ClockId, clock_gettime};
 use super::{instant, turns::Full};
 use crate::id::TenantId;
 
-/// Use fades to a third in about this time, in seconds. A steady use of one processor comes to as many seconds.
+/// Use decays to a third in about this time, in seconds. A steady use of one processor adds up to as many seconds.
 const MEMORY: f64 = 1.0;
-/// A tenant that uses more of anything than this, in seconds, counts as busy.
+/// A tenant that uses more than this of any resource, in seconds, is busy.
 const BUSY: f64 = 0.2;
-/// The part of everything that busy tenants have together while others work.
-const BESIDE_OTHERS: f64 = 0.5;
-/// A tenant works if it used anything in this time.
+/// The share of every resource that all busy tenants together have while others work.
+const BUSY_SHARE: f64 = 0.5;
+/// A tenant counts as working if it has used anything in this time.
 const RECENT: Duration = Duration::from_secs(1);
-/// The longest wait before a tenant's use is looked at again, and the shortest.
+/// The shortest and the longest wait before the use of a tenant is checked again.
 const WAIT: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(100));
-/// Requests of a tenant that may wait for their turn.
+/// Requests of one tenant that may wait for their turn.
 const MAX_WAITING: usize = 256;
-/// Tenants that are remembered before those without any use are forgotten.
-const MAX_REMEMBERED: usize = 1024;
-/// Below this use, in seconds, a tenant is as good as unknown.
-const NOTHING: f64 = 0.001;
-/// How often the work that nobody is charged for is estimated, and by how much it can raise a charge.
-const ESTIMATED_EVERY: Duration = Duration::from_millis(250);
-const MOST_OVERHEAD: f64 = 4.0;
-/// Events that may wait for the readers of the log while busy tenants add more beside others.
-const MOST_BACKLOG: u64 = 2_000;
-/// What a request without a tenant, or one that is refused, is charged with, in seconds: reading it, judging it, telling the log.
+/// When there are more accounts than this, those without use are removed.
+const MAX_ACCOUNTS: usize = 1024;
+/// Use below this, in seconds, is negligible.
+const NEGLIGIBLE: f64 = 0.001;
+/// How often the uncharged work is estimated, and the most by which it can multiply a charge.
+const ESTIMATE_INTERVAL: Duration = Duration::from_millis(250);
+const MAX_OVERHEAD: f64 = 4.0;
+/// While more events than this wait for the readers of the log, busy tenants wait if others work.
+const MAX_BACKLOG: u64 = 2_000;
+/// The charge for a request without a tenant, or for a refused one, in seconds: reading it, checking it, logging it.
 const REFUSAL: f64 = 0.000_2;
 
 tokio::task_local! {
     static PAYER: Payer;
 }
 
-/// Who work is done for.
+/// The party that work is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Party {
     Tenant(TenantId),
-    /// Where requests without a tenant come from. Of IPv6 it is the network, within which a client chooses its address.
+    /// The origin of requests without a tenant. For IPv6 it is the network, because a client chooses its address within it.
     Address(IpAddr),
 }
 
@@ -75,14 +75,14 @@ impl From<TenantId> for Party {
     }
 }
 
-/// The shares; clones are of the same.
+/// The shares. Clones refer to the same ones.
 #[derive(Clone, Debug)]
 pub struct Shares(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     state: Mutex<State>,
-    /// Events that nobody finds yet, because a reader of the log is behind.
+    /// Events that are not visible yet because a reader of the log is behind.
     backlog: AtomicU64,
 }
 
@@ -91,11 +91,11 @@ struct State {
     accounts: HashMap<Party, Account>,
     processors: Resource,
     writer: Resource,
-    /// How long the writer has worked.
+    /// The total time that the writer has worked.
     writer_used: Duration,
 }
 
-/// Of each resource, in seconds.
+/// The use of each resource, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Use {
     processors: f64,
@@ -118,7 +118,7 @@ impl Use {
 
 #[derive(Debug)]
 struct Account {
-    /// What it used, and its turns; both fade.
+    /// Its use and its number of turns. Both decay.
     used: Use,
     turns: f64,
     at: Instant,
@@ -131,15 +131,15 @@ struct Account {
 /// The holder of the lock is the next of its tenant.
 type Queue = Arc<tokio::sync::Mutex<()>>;
 
-/// What wants a turn. Each kind waits in a queue of its own, so a person does not wait for all the runs of their tenant.
+/// The kind of work that waits. Each kind has its own queue, so that a person does not wait for all workflow runs of their tenant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Request,
     Background,
 }
 
-/// A turn is charged for in advance, by what turns of the tenant have cost of late. Dropped, it takes that back: by then the real cost was
-/// charged.
+/// A turn is charged in advance, with the recent average cost of the tenant's turns. Dropping it takes that charge back, because
+/// the real cost has been charged by then.
 #[derive(Debug)]
 pub struct Turn {
     shares: Shares,
@@ -150,7 +150,7 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Whether the tenant had to wait for it.
+    /// Whether the tenant had to wait for the turn.
     pub fn was_delayed(&self) -> bool {
         self.was_delayed
     }
@@ -167,7 +167,7 @@ impl Drop for Turn {
     }
 }
 
-/// Who pays for the work under way.
+/// The party that pays for the current work.
 #[derive(Clone, Debug)]
 pub struct Payer {
     shares: Shares,
@@ -175,7 +175,7 @@ pub struct Payer {
 }
 
 impl Payer {
-    /// Of the task that asks.
+    /// The payer of the current task.
     pub fn current() -> Option<Self> {
         PAYER.try_with(Self::clone).ok()
     }
@@ -186,14 +186,14 @@ impl Payer {
         work()
     }
 
-    /// The same on the thread of the writer, which others wait for meanwhile.
+    /// The same on the writer's thread, which others wait for.
     pub fn pay_for_writing<T>(&self, work: impl FnOnce() -> T) -> T {
         let _measured = Measured { payer: self, begin: processor_time(), writing_since: Some(instant()) };
         work()
     }
 }
 
-/// Dropped, on its own thread, it charges what the thread has used, also if the work panicked.
+/// Dropping it on its own thread charges what the thread has used, even if the work panicked.
 struct Measured<'a> {
     payer: &'a Payer,
     begin: Duration,
@@ -208,7 +208,7 @@ impl Drop for Measured<'_> {
     }
 }
 
-/// Of this thread.
+/// The processor time of this thread.
 pub(super) fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).unwrap_or_default()
 }
@@ -217,7 +217,7 @@ fn processor_time_of_process() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ProcessCPUTime)).unwrap_or_default()
 }
 
-/// What is left of a use after some time.
+/// The fraction of a use that remains after some time.
 fn fading(elapsed: Duration) -> f64 {
     (-elapsed.as_secs_f64() / MEMORY).exp()
 }
@@ -241,12 +241,12 @@ impl Account {
     }
 }
 
-/// What tenants share: how much there is of it, and how much more of it is used than tenants are charged for.
+/// A resource that tenants share: its amount, and the ratio of its real use to the charged use.
 #[derive(Debug)]
 struct Resource {
     amount: f64,
     overhead: f64,
-    /// Seconds that were charged since then, and what was used until then.
+    /// Seconds that were charged since `since`, and the total use at that time.
     charged: f64,
     since: Instant,
     used: Duration,
@@ -257,21 +257,21 @@ impl Resource {
         Self { amount, overhead: 1.0, charged: 0.0, since: instant(), used }
     }
 
-    /// A charge with its part of what nobody is charged for. `used` is what was used by now.
+    /// The charge including its part of the uncharged work. `used` is the current total use.
     fn charge(&mut self, charge: f64, now: Instant, used: impl FnOnce() -> Duration) -> f64 {
         self.charged += charge;
-        if now.saturating_duration_since(self.since) >= ESTIMATED_EVERY {
+        if now.saturating_duration_since(self.since) >= ESTIMATE_INTERVAL {
             let used = used();
             let whole = used.saturating_sub(self.used).as_secs_f64();
-            self.overhead = (whole / self.charged.max(NOTHING)).clamp(1.0, MOST_OVERHEAD);
+            self.overhead = (whole / self.charged.max(NEGLIGIBLE)).clamp(1.0, MAX_OVERHEAD);
             (self.charged, self.since, self.used) = (0.0, now, used);
         }
         charge * self.overhead
     }
 
-    /// How long one of `busy` tenants waits that has used more of it than its part.
+    /// How long one of `busy` tenants waits if it has used more than its share.
     fn wait(&self, used: f64, busy: f64, others: bool) -> Option<Duration> {
-        let part = self.amount * if others { BESIDE_OTHERS } else { 1.0 } / busy;
+        let part = self.amount * if others { BUSY_SHARE } else { 1.0 } / busy;
         let most = (part * MEMORY).max(BUSY);
         (used > most).then(|| Duration::from_secs_f64(MEMORY * (used / most).ln()).clamp(WAIT.0, WAIT.1))
     }
@@ -279,13 +279,13 @@ impl Resource {
 
 impl State {
     fn account(&mut self, party: Party, now: Instant) -> &mut Account {
-        if self.accounts.len() > MAX_REMEMBERED {
-            self.accounts.retain(|other, account| *other == party || account.waiting > 0 || account.used(now).most() > NOTHING);
+        if self.accounts.len() > MAX_ACCOUNTS {
+            self.accounts.retain(|other, account| *other == party || account.waiting > 0 || account.used(now).most() > NEGLIGIBLE);
         }
         self.accounts.entry(party).or_insert_with(|| Account::new(now))
     }
 
-    /// How long the party waits now, with so many events in the backlog.
+    /// How long the party must wait now, given the size of the backlog.
     fn wait(&self, party: Party, backlog: u64, now: Instant) -> Option<Duration> {
         let used = self.accounts.get(&party).map_or(Use::default(), |account| account.used(now));
         if used.most() <= BUSY {
@@ -302,7 +302,7 @@ impl State {
         if busy < 2.0 && !others {
             return None;
         }
-        if backlog > MOST_BACKLOG {
+        if backlog > MAX_BACKLOG {
             return Some(WAIT.1);
         }
         self.processors.wait(used.processors, busy, others).max(self.writer.wait(used.writer, busy, others))
@@ -344,12 +344,12 @@ impl Shares {
         self.charge(tenant.into(), Use { processors: used.as_secs_f64(), writer: 0.0 });
     }
 
-    /// Notes how long the writer has worked, for tenants and for tenantd itself.
+    /// Adds to the time that the writer has worked, for tenants and for tenantd itself.
     pub fn writer_worked(&self, used: Duration) {
         self.state().writer_used += used;
     }
 
-    /// Notes how many events a reader of the log has still to take up, on which others wait.
+    /// Notes how many events a reader of the log still has to process while others wait for it.
     pub fn note_backlog(&self, events: u64) {
         self.0.backlog.store(events, Ordering::Relaxed);
     }
@@ -358,23 +358,24 @@ impl Shares {
         self.0.backlog.load(Ordering::Relaxed)
     }
 
-    /// Charges for a request that was answered without work for a tenant, and waits if there were many of them. Refused when too many wait.
+    /// Charges for a request that was answered without work for a tenant, and waits if there were many of them. Fails if too many
+    /// wait.
     pub async fn note_refusal(&self, party: Party) -> Result<(), Full> {
         self.charge(party, Use { processors: REFUSAL, writer: 0.0 });
         self.turn_of_request(party).await.map(drop)
     }
 
-    /// Whether a tenant has used much of the processors of late.
+    /// Whether a tenant has recently used much processor time.
     pub(super) fn is_busy(&self, tenant: TenantId) -> bool {
         self.state().accounts.get(&tenant.into()).is_some_and(|account| account.used(instant()).processors > BUSY)
     }
 
-    /// For work of a tenant on another thread.
+    /// The payer for work of a tenant on another thread.
     pub(super) fn payer(&self, tenant: TenantId) -> Payer {
         Payer { shares: self.clone(), party: tenant.into() }
     }
 
-    /// Works for a tenant: it pays for `work` and for what that writes. What it spawns is not part of it.
+    /// Works for a tenant, which pays for `work` and for its writes. Tasks that `work` spawns are not included.
     pub async fn work_for<F: Future>(&self, tenant: TenantId, work: F) -> F::Output {
         let payer = self.payer(tenant);
         let paying = payer.clone();
@@ -385,7 +386,7 @@ impl Shares {
         PAYER.scope(payer, measured).await
     }
 
-    /// Waits until a request may be worked on. Refused when too many wait already.
+    /// Waits until a request may start. Fails if too many already wait.
     pub async fn turn_of_request(&self, party: impl Into<Party>) -> Result<Turn, Full> {
         let party = party.into();
         if let Some(turn) = self.free_turn(party) {
@@ -395,7 +396,7 @@ impl Shares {
         Ok(self.turn(party, Kind::Request).await)
     }
 
-    /// Waits until the next piece of work in the background may be done for the tenant. The caller bounds how many wait.
+    /// Waits until the next background work of the tenant may start. The caller limits how many wait.
     pub async fn turn_in_background(&self, tenant: TenantId) -> Turn {
         let party = tenant.into();
         match self.free_turn(party) {
@@ -404,7 +405,7 @@ impl Shares {
         }
     }
 
-    /// A turn at once, if the party need not wait at all.
+    /// A turn without waiting, if the party need not wait.
     fn free_turn(&self, party: Party) -> Option<Turn> {
         let (now, mut state) = (instant(), self.state());
         state.wait(party, self.backlog(), now).is_none().then(|| self.begin(&mut state, party, now, false))

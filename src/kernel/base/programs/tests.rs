@@ -12,7 +12,7 @@ fn programs() -> Programs {
 }
 
 #[tokio::test]
-async fn a_job_gets_a_budget_and_its_result_comes_back() {
+async fn a_job_gets_a_budget_and_returns_its_result() {
     let programs = programs();
     let left = programs.run(tenant(1), |budget| budget.charge(10).map(|()| budget.left())).await.unwrap();
     assert_eq!(left, Ok(63_999_990));
@@ -20,14 +20,14 @@ async fn a_job_gets_a_budget_and_its_result_comes_back() {
 }
 
 #[tokio::test]
-async fn a_panic_is_an_error_and_the_worker_goes_on() {
+async fn a_panic_does_not_stop_the_worker() {
     let programs = programs();
     assert_eq!(programs.run(tenant(1), |_| -> u8 { panic!("broken") }).await, Err(ProgramError::Failed));
     assert_eq!(programs.run(tenant(1), |_| 7).await, Ok(7));
 }
 
 #[tokio::test]
-async fn a_tenant_waits_behind_one_job_of_another_and_has_a_limit() {
+async fn a_tenant_waits_for_one_job_of_another() {
     let programs = programs();
     let (release, held) = std::sync::mpsc::channel::<()>();
     let (noisy, quiet) = (tenant(1), tenant(2));
@@ -64,7 +64,7 @@ async fn a_tenant_waits_behind_one_job_of_another_and_has_a_limit() {
 }
 
 #[tokio::test]
-async fn a_busy_tenant_has_a_worker_apart_with_low_priority() {
+async fn a_busy_tenant_has_a_low_priority_worker() {
     let (programs, usual) = (programs(), getpriority_process(None).unwrap());
     let priority = |_: &Budget| getpriority_process(None).unwrap();
     assert_eq!(programs.run(tenant(1), priority).await, Ok(usual));

@@ -1,7 +1,7 @@
-//! Whose turn it is: a queue for each owner, served by the time that each has used.
+//! A fair queue: one queue per owner, served by the time that each owner has used.
 //!
-//! The owner with the least use goes first. An owner that was idle starts level with the one that is served now, so nobody saves up time
-//! by waiting. One owner with a thousand jobs therefore delays the single job of another by one job at most.
+//! The owner with the least use goes first. An idle owner starts level with the one that is being served, so nobody saves up time
+//! by waiting. An owner with a thousand jobs therefore delays the single job of another by at most one job.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -9,13 +9,13 @@ use std::{
     hash::Hash,
 };
 
-/// The owner has as many jobs waiting as it may.
+/// The owner already has as many waiting jobs as allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
 pub struct Turns<K, T> {
     owners: HashMap<K, Owner<T>>,
-    /// Owners with a job that waits, the next first.
+    /// Owners with a waiting job, in the order of their turns.
     order: BTreeSet<(u64, K)>,
     /// The use of the owner that was served last.
     level: u64,
@@ -39,7 +39,7 @@ impl<K, T> fmt::Debug for Turns<K, T> {
 }
 
 impl<K: Copy + Ord + Hash, T> Turns<K, T> {
-    /// Adds a job, unless the owner has `most` waiting already.
+    /// Adds a job, unless the owner already has `most` waiting jobs.
     pub fn push(&mut self, owner: K, job: T, most: usize) -> Result<(), Full> {
         let level = self.level;
         let entry = self.owners.entry(owner).or_insert_with(|| Owner { used: level, waiting: VecDeque::new() });
@@ -54,7 +54,7 @@ impl<K: Copy + Ord + Hash, T> Turns<K, T> {
         Ok(())
     }
 
-    /// The job whose turn it is.
+    /// Takes the next job.
     pub fn pop(&mut self) -> Option<(K, T)> {
         let (used, owner) = self.order.pop_first()?;
         self.level = self.level.max(used);
@@ -66,7 +66,7 @@ impl<K: Copy + Ord + Hash, T> Turns<K, T> {
         Some((owner, job))
     }
 
-    /// Notes what a job of the owner has cost.
+    /// Adds the cost of a job to the use of its owner.
     pub fn charge(&mut self, owner: K, cost: u64) {
         let level = self.level;
         if let Some(entry) = self.owners.get_mut(&owner) {
@@ -76,17 +76,17 @@ impl<K: Copy + Ord + Hash, T> Turns<K, T> {
                 self.order.insert((entry.used, owner));
             }
         }
-        // Where nobody waits, nobody owes anything.
+        // If nobody waits, earlier use does not matter.
         if self.order.is_empty() {
             self.owners.clear();
             self.level = 0;
         } else if self.owners.len() > 2 * self.order.len() + 64 {
-            // An idle owner whose use is below the level is as good as a new one.
+            // An idle owner whose use is below the level is equal to a new one.
             self.owners.retain(|_, owner| !owner.waiting.is_empty() || owner.used > level);
         }
     }
 
-    /// How many owners wait.
+    /// The number of owners with waiting jobs.
     pub fn owners_waiting(&self) -> usize {
         self.order.len()
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn owners_share_by_cost_and_not_by_count() {
+    fn owners_share_by_cost() {
         let mut turns = Turns::default();
         for job in 0..400 {
             turns.push("dear", job, 1_000).unwrap();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_saves_no_time_up() {
+    fn waiting_saves_no_time() {
         let mut turns = Turns::default();
         turns.push("late", 0, 10).unwrap();
         turns.pop().unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_has_a_limit_of_its_own() {
+    fn each_owner_has_its_own_limit() {
         let mut turns = Turns::default();
         turns.push("a", 0, 1).unwrap();
         assert_eq!(turns.push("a", 1, 1), Err(Full));

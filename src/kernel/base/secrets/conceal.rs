@@ -1,17 +1,17 @@
-//! Takes secrets out of what came back from somebody who was sent them: as they are, and in the forms in which servers repeat what they
-//! got.
+//! Removes secrets from answers of servers that the secrets were sent to. It finds them in plain form and in the encodings in which
+//! servers repeat them.
 
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD};
 use zeroize::Zeroizing;
 
 use super::Secret;
 
-/// Stands for a secret.
+/// Replaces a secret.
 const MASK: &[u8] = b"[secret]";
-/// A shorter secret would be found everywhere. Callers that accept secrets refuse shorter ones.
+/// Shorter secrets would match everywhere. Callers that accept secrets refuse shorter ones.
 pub const SHORTEST_SECRET: usize = 4;
 
-/// The secrets to look for.
+/// The secrets to search for.
 #[derive(Default)]
 pub struct Concealer {
     forms: Vec<Zeroizing<Vec<u8>>>,
@@ -27,13 +27,13 @@ impl Concealer {
     pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
         let long = secrets.into_iter().filter(|secret| secret.expose().len() >= SHORTEST_SECRET);
         let mut forms: Vec<Zeroizing<Vec<u8>>> = long.flat_map(forms).collect();
-        // Of two that begin alike the longer one leaves nothing behind.
+        // If two forms start alike, the longer one goes first so that none of it remains.
         forms.sort_unstable_by(|left, right| right.len().cmp(&left.len()).then_with(|| left.cmp(right)));
         forms.dedup();
         Self { forms }
     }
 
-    /// The text without the secrets. One that was cut off may end with the beginning of a secret.
+    /// The text without the secrets. A text that was cut off may end with the beginning of a secret.
     pub fn conceal(&self, text: &[u8], cut_off: bool) -> Vec<u8> {
         let mut shown = Vec::with_capacity(text.len());
         let mut rest = text;
@@ -57,7 +57,7 @@ impl Concealer {
     }
 }
 
-/// A secret as it is, in JSON, in a URL and in Base64.
+/// A secret in plain form, in JSON, in a URL and in Base64.
 fn forms(secret: &Secret) -> Vec<Zeroizing<Vec<u8>>> {
     let plain = secret.expose();
     let json = serde_json::to_string(plain).unwrap_or_default();
@@ -79,7 +79,7 @@ fn forms(secret: &Secret) -> Vec<Zeroizing<Vec<u8>>> {
     texts.into_iter().filter(|text| text.len() >= SHORTEST_SECRET).map(|text| Zeroizing::new(text.into_bytes())).collect()
 }
 
-/// `%2F` as `%2f`.
+/// Writes `%2F` as `%2f`.
 fn lower_escapes(text: &str) -> String {
     let mut parts = text.split('%');
     let mut out = parts.next().unwrap_or_default().to_owned();
@@ -120,14 +120,14 @@ mod tests {
     }
 
     #[test]
-    fn the_longer_of_two_secrets_leaves_nothing_behind() {
+    fn the_longer_of_two_secrets_is_removed_completely() {
         assert_eq!(shown(&["token", "token-2"], "token-2 token", false), "[secret] [secret]");
-        assert_eq!(shown(&["abc"], "abc", false), "abc", "too short to be one");
+        assert_eq!(shown(&["abc"], "abc", false), "abc", "too short to be a secret");
         assert_eq!(shown(&[], "abc", true), "abc");
     }
 
     #[test]
-    fn the_beginning_of_a_secret_at_a_cut_is_none_either() {
+    fn a_secret_that_was_cut_off_is_removed() {
         assert_eq!(shown(&["hunter2-long"], "x hunter2", true), "x [secret]");
         assert_eq!(shown(&["hunter2-long"], "x hunter2", false), "x hunter2");
         assert_eq!(shown(&["hunter2-long"], "x hun", true), "x hun");

@@ -1,8 +1,8 @@
-//! The installation key: 256 random bits in a file of its own, never in the store and never in a snapshot. Whoever has the store
-//! but not this file cannot read the sealed secrets in it.
+//! The installation key: 256 random bits in a separate file, never in the store and never in a snapshot. Anyone who has the store
+//! but not this file cannot read its sealed secrets.
 //!
-//! What signatures are made with is derived from the first key that an installation had. A key that takes its place carries that one
-//! along, as a second line of the file: what was signed and handed out must be provable after every change of the key.
+//! Signing keys are derived from the first key that an installation had. A later key carries the first one as a second line of its
+//! file, because signatures that were handed out must remain provable after every key rotation.
 
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ const CREDENTIAL_NAME: &str = "installation-key";
 #[derive(Clone)]
 pub struct InstallationKey {
     sealing: Zeroizing<[u8; 32]>,
-    /// That of the first key, when this is not the first.
+    /// The signing part of the first key, if this key is not the first.
     signing: Option<Zeroizing<[u8; 32]>>,
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Debug for InstallationKey {
     }
 }
 
-/// Where the key is, and whether this process may make it when it is missing.
+/// Where the key is, and whether this process may create it if it is missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeySource {
     pub path: PathBuf,
@@ -39,7 +39,7 @@ pub struct KeySource {
 }
 
 impl KeySource {
-    /// The configured file; else systemd's credential; else a file in the data directory.
+    /// Finds the key: the configured file, else systemd's credential, else a file in the data directory.
     pub fn find(configured: Option<&Path>, credentials_directory: Option<&Path>, data_directory: &Path) -> Self {
         let credential = credentials_directory.map(|directory| directory.join(CREDENTIAL_NAME)).filter(|path| path.exists());
         match configured.map(Path::to_owned).or(credential) {
@@ -54,12 +54,12 @@ impl InstallationKey {
         Self { sealing: Zeroizing::new(entropy.bytes()), signing: None }
     }
 
-    /// A key to take the place of this one: it seals otherwise, and signs the same.
+    /// A key that replaces this one. It seals with new bits and signs like this one.
     pub fn successor(&self, entropy: &mut Entropy) -> Self {
         Self { sealing: Zeroizing::new(entropy.bytes()), signing: Some(Zeroizing::new(*self.signing_root())) }
     }
 
-    /// Whether signatures stay what they are when this key takes the other's place.
+    /// Whether both keys create the same signatures.
     pub fn signs_as(&self, other: &Self) -> bool {
         self.signing_root() == other.signing_root()
     }
@@ -74,8 +74,8 @@ impl InstallationKey {
         if lines.next().is_some() { Err(wrong()) } else { Ok(Self { sealing, signing }) }
     }
 
-    /// A key for what leaves the installation, from words that both ends know: Argon2id, slow enough that the words cannot be
-    /// tried out by the million. Takes a core and 64 MiB for some tenths of a second.
+    /// Derives a key for data that leaves the installation from a passphrase that both ends know. Argon2id makes guessing the
+    /// passphrase slow. It takes one core and 64 MiB for some tenths of a second.
     pub fn from_passphrase(passphrase: &Secret, salt: &[u8; 16]) -> Result<Self, String> {
         let params = Params::new(PASSPHRASE_MEMORY_KIB, PASSPHRASE_PASSES, 1, None).map_err(|error| error.to_string())?;
         let mut key = Zeroizing::new([0; 32]);
@@ -85,12 +85,12 @@ impl InstallationKey {
         Ok(Self { sealing: key, signing: None })
     }
 
-    /// From 64 hexadecimal digits.
+    /// Parses 64 hexadecimal digits.
     pub fn parse(text: &str) -> Option<Self> {
         parse(text).map(|sealing| Self { sealing, signing: None })
     }
 
-    /// The file's content.
+    /// The content of the key file.
     pub fn to_file(&self) -> Zeroizing<String> {
         let line = |key: &Zeroizing<[u8; 32]>| Zeroizing::new(format!("{}\n", HEXLOWER.encode(key.as_slice())));
         let mut text = line(&self.sealing);
@@ -100,7 +100,7 @@ impl InstallationKey {
         text
     }
 
-    /// Tells one key from another; says nothing about the key.
+    /// Distinguishes keys without revealing anything about them.
     pub fn fingerprint(&self) -> [u8; 8] {
         let mut input = Zeroizing::new(b"tenantd installation key fingerprint".to_vec());
         input.extend_from_slice(self.sealing.as_slice());
@@ -112,7 +112,7 @@ impl InstallationKey {
         &self.sealing
     }
 
-    /// What the keys of signatures are derived from.
+    /// The root from which signing keys are derived.
     pub(super) fn signing_root(&self) -> &[u8; 32] {
         self.signing.as_ref().unwrap_or(&self.sealing)
     }
@@ -123,7 +123,7 @@ fn parse(line: &str) -> Option<Zeroizing<[u8; 32]>> {
     <[u8; 32]>::try_from(bytes.as_slice()).ok().map(Zeroizing::new)
 }
 
-/// How a fingerprint is shown to people.
+/// The text of a fingerprint, for people.
 pub fn show_fingerprint(fingerprint: [u8; 8]) -> String {
     HEXLOWER.encode(&fingerprint)
 }
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_file_reads_back_and_a_bad_one_is_told() {
+    fn a_key_file_round_trips_and_a_bad_one_is_refused() {
         let key = InstallationKey::generate(&mut Entropy::from_seed(1));
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), key.to_file().as_bytes()).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_successor_has_another_fingerprint_and_signs_the_same_also_from_its_file() {
+    fn a_successor_has_another_fingerprint_and_the_same_signatures() {
         let mut entropy = Entropy::from_seed(1);
         let first = InstallationKey::generate(&mut entropy);
         let third = first.successor(&mut entropy).successor(&mut entropy);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_configured_file_wins_over_the_credential_and_the_data_directory() {
+    fn the_configured_file_takes_precedence() {
         let credentials = tempfile::tempdir().unwrap();
         let data = Path::new("/data");
         let none = KeySource::find(None, Some(credentials.path()), data);

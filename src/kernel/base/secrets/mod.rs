@@ -1,8 +1,8 @@
-//! Secrets: the installation key, sealing at rest, files encrypted for recipients, signatures, password hashes, digests of random tokens, and
-//! a type that does not print.
+//! Secrets: the installation key, sealing at rest, files encrypted for recipients, signatures, password hashes, digests of random
+//! tokens, and a type that does not print.
 //!
-//! **Invariant:** a plaintext secret lives in [`Secret`] from the moment it is made or parsed; the only ways out of it are
-//! `expose` at the edge and sealing.
+//! **Invariant:** a plaintext secret is in a [`Secret`] from the moment it is created or parsed. It leaves that type only by
+//! `expose` at the edge or by sealing.
 
 pub mod age;
 mod conceal;
@@ -42,7 +42,7 @@ impl Secret {
         Self::new(groups.join("-"))
     }
 
-    /// The plaintext. Every call is a place to look at in review.
+    /// The plaintext. Review every call.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// SHA-256: how tokens of 256 random bits are looked up without being stored.
+/// SHA-256. Tokens of 256 random bits are looked up by it, so that they need not be stored.
 pub fn digest(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }

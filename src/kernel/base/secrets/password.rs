@@ -1,8 +1,8 @@
-//! Passwords: Argon2id with the parameters of the OWASP cheat sheet (19 MiB, two passes). Hashing takes memory and a core for some
-//! tens of milliseconds, so only a few run at one time, a bounded number waits, and the rest is turned away.
+//! Passwords: Argon2id with the parameters of the OWASP cheat sheet (19 MiB, two passes). A hash takes memory and one core for tens
+//! of milliseconds. So only a few run at the same time, a bounded number waits, and the rest is refused.
 //!
-//! A hash carries its own parameters. **Invariant:** no memory is taken for a hash whose parameters are outside of our bounds, wherever it
-//! comes from.
+//! A hash carries its own parameters. **Invariant:** a hash whose parameters are outside of our bounds never gets memory, wherever
+//! it comes from.
 
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -20,13 +20,13 @@ use crate::entropy::Entropy;
 const MEMORY_KIB: u32 = 19_456;
 const PASSES: u32 = 2;
 const LANES: u32 = 1;
-/// What a hash from elsewhere may ask for: not less than ours, and little enough that checking it harms nobody.
+/// The bounds for imported hashes: at least as strong as ours, and cheap enough to check without harm.
 const MEMORY_BOUNDS: RangeInclusive<u32> = MEMORY_KIB..=65_536;
 const PASS_BOUNDS: RangeInclusive<u32> = PASSES..=4;
 const LANE_BOUNDS: RangeInclusive<u32> = LANES..=4;
 const SALT_BOUNDS: RangeInclusive<usize> = 8..=64;
 const OUTPUT_BOUNDS: RangeInclusive<usize> = 16..=64;
-/// The longest text of a hash within these bounds, with room to spare.
+/// The longest text of a hash within these bounds, with some room.
 const LONGEST_HASH: usize = 300;
 
 /// A PHC string such as `$argon2id$v=19$m=19456,t=2,p=1$…`.
@@ -46,7 +46,7 @@ impl PasswordHash {
         if self.0.len() > LONGEST_HASH {
             return refuse("it is too long".to_owned());
         }
-        let Ok(parsed) = phc::PasswordHash::new(&self.0) else { return refuse("it cannot be read".to_owned()) };
+        let Ok(parsed) = phc::PasswordHash::new(&self.0) else { return refuse("it cannot be parsed".to_owned()) };
         if parsed.algorithm.as_str() != "argon2id" || parsed.version != Some(u32::from(Version::V0x13)) {
             return refuse("it is not Argon2id, version 19".to_owned());
         }
@@ -61,7 +61,7 @@ impl PasswordHash {
         let lengths = (parsed.salt.as_ref().map(|salt| salt.len()), parsed.hash.as_ref().map(phc::Output::len));
         match lengths {
             (Some(salt), Some(output)) if SALT_BOUNDS.contains(&salt) && OUTPUT_BOUNDS.contains(&output) => Ok(()),
-            _ => refuse("its salt or its output is missing, or has another length".to_owned()),
+            _ => refuse("its salt or its output is missing or has the wrong length".to_owned()),
         }
     }
 }
@@ -70,7 +70,7 @@ impl PasswordHash {
 pub enum PasswordError {
     #[error("too many password checks are waiting")]
     Busy,
-    /// A hash from elsewhere that is not checked.
+    /// An imported hash that must not be checked.
     #[error("the password hash is not accepted: {0}")]
     Unacceptable(String),
     #[error("password hashing failed: {0}")]
@@ -81,13 +81,13 @@ pub enum PasswordError {
 pub struct Passwords {
     running: Arc<Semaphore>,
     waiting: Arc<Semaphore>,
-    /// Checked when there is no account, so that its absence does not show in the time.
+    /// Checked if there is no account, so that the response time does not reveal its absence.
     decoy: PasswordHash,
 }
 
 impl Passwords {
     pub fn new(concurrent: usize, queue: usize, entropy: &mut Entropy) -> Self {
-        // The hash of no password: to be checked it only has to look like one.
+        // A hash of no password. It only has to look like one.
         let (salt, hash) = (BASE64_NOPAD.encode(&entropy.bytes::<16>()), BASE64_NOPAD.encode(&entropy.bytes::<32>()));
         let decoy = PasswordHash(format!("$argon2id$v=19$m={MEMORY_KIB},t={PASSES},p={LANES}${salt}${hash}"));
         Self { running: Arc::new(Semaphore::new(concurrent)), waiting: Arc::new(Semaphore::new(concurrent + queue)), decoy }
@@ -98,13 +98,13 @@ impl Passwords {
         self.limited(move || hash_now(&password, salt)).await?
     }
 
-    /// Which of these hashes are of the password. One that is missing takes as long as any other, and does not match. All of them take one
-    /// turn.
+    /// Returns which of these hashes match the password. A missing hash takes as long as any other and does not match. All of them
+    /// are checked in one turn.
     pub async fn verify_each(&self, password: Secret, hashes: Vec<Option<PasswordHash>>) -> Result<Vec<bool>, PasswordError> {
         let is_accepted = |hash: &PasswordHash| {
             let accepted = hash.check();
             if let Err(error) = &accepted {
-                tracing::warn!(%error, "a stored password hash is not checked");
+                tracing::warn!(%error, "a stored password hash is not accepted and was not checked");
             }
             accepted.is_ok()
         };
@@ -118,7 +118,7 @@ impl Passwords {
     async fn limited<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, PasswordError> {
         let place = self.waiting.clone().try_acquire_owned().map_err(|_| PasswordError::Busy)?;
         let turn = self.running.clone().acquire_owned().await.map_err(|error| PasswordError::Failed(error.to_string()))?;
-        // The hash goes on when its caller has gone away, and keeps its place until it is done.
+        // The work continues after its caller is gone, and keeps its place until it is done.
         let work = move || {
             let _held = (place, turn);
             work()
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_password_is_told_from_another_and_from_no_account() {
+    async fn only_the_right_password_matches() {
         let mut entropy = Entropy::from_seed(1);
         let passwords = Passwords::new(1, 8, &mut entropy);
         let hash = passwords.hash(Secret::new("correct horse"), &mut entropy).await.unwrap();
@@ -197,17 +197,17 @@ mod tests {
     async fn a_hash_that_asks_for_too_much_is_never_checked() {
         let mut entropy = Entropy::from_seed(1);
         let passwords = Passwords::new(1, 8, &mut entropy);
-        // 4 TiB: an attempt to take it would end the process.
+        // 4 TiB: trying to allocate it would end the process.
         assert_eq!(verify(&passwords, Secret::new("any password"), Some(with("m=4294967295,t=2,p=1"))).await, Ok(false));
     }
 
     #[tokio::test]
-    async fn a_check_whose_caller_has_gone_away_keeps_its_place_until_it_is_done() {
+    async fn an_abandoned_check_keeps_its_place_until_it_is_done() {
         let mut entropy = Entropy::from_seed(1);
         let passwords = Passwords::new(1, 0, &mut entropy);
         let (release, held) = std::sync::mpsc::channel::<()>();
         let caller = tokio::time::timeout(std::time::Duration::from_millis(1), passwords.limited(move || held.recv()));
-        assert!(caller.await.is_err(), "the caller did not go away");
+        assert!(caller.await.is_err(), "the caller did not time out");
         assert_eq!(verify(&passwords, Secret::new("a"), None).await, Err(PasswordError::Busy));
         release.send(()).unwrap();
         while passwords.waiting.available_permits() == 0 {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_checks_than_the_queue_holds_are_turned_away() {
+    async fn checks_beyond_the_queue_are_refused() {
         let mut entropy = Entropy::from_seed(1);
         let passwords = Passwords::new(1, 0, &mut entropy);
         let (first, second) = tokio::join!(verify(&passwords, Secret::new("a"), None), verify(&passwords, Secret::new("b"), None));

@@ -1,9 +1,8 @@
 //! Sealing: XChaCha20-Poly1305 under the installation key, bound to the place where the secret is stored and to the target that it
-//! may be sent to. A sealed value that is moved to another tenant, table or record no longer opens, nor does one whose record names
-//! another target.
+//! may be sent to. A sealed value that is moved to another tenant, table or record does not open. Neither does one whose record
+//! names another target.
 //!
-//! **Invariant:** a sealed value names the key that sealed it, so values under two keys can stand side by side while one takes the
-//! place of the other.
+//! **Invariant:** a sealed value names the key that sealed it, so values under two keys can coexist during a key rotation.
 
 use std::sync::Arc;
 
@@ -18,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use super::{InstallationKey, Secret};
 use crate::entropy::Entropy;
 
-/// Stands for the target that a secret may be sent to. `tenantd_egress` says what counts as the same target.
+/// Identifies the target that a secret may be sent to. `tenantd_egress` defines which targets are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetDigest(pub [u8; 32]);
 
@@ -32,7 +31,7 @@ pub struct SealedPlace<'a> {
     pub target: Option<TargetDigest>,
 }
 
-/// Marks associated data that has a target in it. No table has a name of this length.
+/// Marks associated data that includes a target. No table has a name of this length.
 const HAS_TARGET: u64 = 1 << 63;
 
 impl SealedPlace<'_> {
@@ -53,26 +52,26 @@ impl SealedPlace<'_> {
         data
     }
 
-    /// The same place as releases sealed to it that did not bind secrets to targets.
+    /// The same place without the target, as earlier releases sealed to it.
     const fn without_target(self) -> Self {
         Self { target: None, ..self }
     }
 }
 
-/// An encrypted secret as it is stored. Where people may read it, it is one text: base64 of the three parts.
+/// An encrypted secret in its stored form. In formats for people it is one text: the base64 of the three parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sealed {
-    /// Which key sealed it.
+    /// The key that sealed it.
     key_fingerprint: [u8; 8],
     nonce: [u8; 24],
     ciphertext: Vec<u8>,
 }
 
-/// What stands for a secret that does not go along with its record.
+/// Replaces a secret that is exported without its value.
 const LEFT_OUT: &str = "left_out";
 
 impl Sealed {
-    /// No secret: opens under no key, and cannot be mistaken for one that does.
+    /// A placeholder for a missing secret. No key opens it, and it cannot be mistaken for a real one.
     pub const fn left_out() -> Self {
         Self { key_fingerprint: [0; 8], nonce: [0; 24], ciphertext: Vec::new() }
     }
@@ -112,7 +111,7 @@ impl<'de> Deserialize<'de> for Sealed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         if deserializer.is_human_readable() {
             let text = String::deserialize(deserializer)?;
-            return Self::from_text(&text).ok_or_else(|| D::Error::custom("this is no sealed secret"));
+            return Self::from_text(&text).ok_or_else(|| D::Error::custom("this is not a sealed secret"));
         }
         let (key_fingerprint, nonce, ciphertext) = Deserialize::deserialize(deserializer)?;
         Ok(Self { key_fingerprint, nonce, ciphertext })
@@ -144,7 +143,7 @@ struct Ring {
     previous: Option<SealingKey>,
 }
 
-/// Seals under the installation key, and opens what it or the one before it has sealed. Clones share their keys.
+/// Seals with the installation key, and opens what this key or the previous one has sealed. Clones share their keys.
 #[derive(Clone)]
 pub struct Sealer {
     ring: Arc<ArcSwap<Ring>>,
@@ -161,14 +160,14 @@ impl Sealer {
         Self::between(key, None)
     }
 
-    /// Seals under the one key, and opens what either has sealed.
+    /// Seals with the current key, and opens what either key has sealed.
     pub fn between(current: &InstallationKey, previous: Option<&InstallationKey>) -> Self {
         let ring = Ring { current: SealingKey::new(current), previous: previous.map(SealingKey::new) };
         Self { ring: Arc::new(ArcSwap::from_pointee(ring)) }
     }
 
-    /// Seals under this key from now on. What the key before it has sealed still opens, for as long as the process lives: somebody
-    /// may have read a value just before it was sealed anew.
+    /// Seals with this key from now on. Values of the previous key still open as long as the process lives, because a reader may
+    /// have loaded a value just before it was sealed again.
     pub fn turn_to(&self, key: &InstallationKey) {
         let ring = self.ring.load();
         if ring.current.fingerprint != key.fingerprint() {
@@ -177,7 +176,7 @@ impl Sealer {
         }
     }
 
-    /// The fingerprint of the key that it seals under.
+    /// The fingerprint of the key that seals.
     pub fn fingerprint(&self) -> [u8; 8] {
         self.ring.load().current.fingerprint
     }
@@ -200,7 +199,8 @@ impl Sealer {
         String::from_utf8(plaintext).map(Secret::new).map_err(|_| SealError::Damaged)
     }
 
-    /// As [`Self::open`], and also opens what an earlier release sealed without a target. Never open a secret so to send it.
+    /// Like [`Self::open`], but also opens what an earlier release sealed without a target. Never use it for a secret that will be
+    /// sent.
     pub fn open_unbound(&self, place: SealedPlace<'_>, sealed: &Sealed) -> Result<Secret, SealError> {
         self.open(place, sealed).or_else(|error| match place.target {
             Some(_) => self.open(place.without_target(), sealed),
@@ -208,12 +208,12 @@ impl Sealer {
         })
     }
 
-    /// Whether an earlier release sealed the value without the target that it belongs to.
+    /// Whether an earlier release sealed the value without its target.
     pub fn is_unbound(&self, place: SealedPlace<'_>, sealed: &Sealed) -> bool {
         place.target.is_some() && self.open(place, sealed).is_err() && self.open(place.without_target(), sealed).is_ok()
     }
 
-    /// Seals a value again unless the current key has sealed it with its target. Returns whether it did.
+    /// Seals a value again, unless the current key has sealed it with its target. Returns whether it did.
     pub fn reseal(&self, place: SealedPlace<'_>, sealed: &mut Sealed, entropy: &mut Entropy) -> Result<bool, SealError> {
         if sealed.key_fingerprint == self.fingerprint() && !self.is_unbound(place, sealed) {
             return Ok(false);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn clones_turn_to_a_new_key_together_and_still_open_what_the_old_one_sealed() {
+    fn clones_rotate_together_and_still_open_old_values() {
         let mut entropy = Entropy::from_seed(1);
         let old = InstallationKey::generate(&mut entropy);
         let new = old.successor(&mut entropy);

@@ -1,7 +1,7 @@
-//! Ed25519 signatures for one purpose each, under keys derived from the installation key: what is signed can be checked on any
-//! machine by whoever was given the public key, and no file holds another private key.
+//! Ed25519 signatures. Each key serves one purpose and is derived from the installation key. Anyone with the public key can check a
+//! signature on any machine, and no other file holds a private key.
 //!
-//! **Invariant:** keys of different purposes have nothing in common, so a signature made for one is never taken for another's.
+//! **Invariant:** keys of different purposes are unrelated, so a signature for one purpose is never valid for another.
 
 use std::{fmt, str::FromStr};
 
@@ -22,7 +22,7 @@ pub enum SignatureError {
     Derivation,
     #[error("expected {0} hexadecimal digits")]
     Format(usize),
-    #[error("the signature is not by this key over this content")]
+    #[error("the signature does not match this key and content")]
     Mismatch,
 }
 
@@ -36,7 +36,7 @@ impl fmt::Debug for Signer {
 }
 
 impl Signer {
-    /// The same key and purpose give the same signer each time.
+    /// The same key and purpose always give the same signer.
     pub fn of(key: &InstallationKey, purpose: &str) -> Result<Self, SignatureError> {
         let mut seed = Zeroizing::new([0; 32]);
         hkdf::Salt::new(hkdf::HKDF_SHA256, SALT)
@@ -56,12 +56,12 @@ impl Signer {
     }
 }
 
-/// What others check signatures with. It is no secret.
+/// The public key for checking signatures. It is not secret.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// A short name for the key, by which a signature says who made it.
+    /// A short name for the key. A signature names its key by it.
     pub fn key_id(&self) -> String {
         self.to_string().chars().take(16).collect()
     }
@@ -74,7 +74,7 @@ impl PublicKey {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Signature([u8; 64]);
 
-/// Fixed bytes that are shown, and read, as hexadecimal digits.
+/// Fixed-size bytes that are shown and parsed as hexadecimal digits.
 macro_rules! hexadecimal {
     ($type:ident, $length:literal) => {
         impl $type {
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_holds_for_its_content_its_key_and_its_purpose_only() {
+    fn a_signature_is_valid_only_for_its_content_key_and_purpose() {
         let signature = signer(1, "audit").sign(b"content").unwrap();
         let public = signer(1, "audit").public_key().unwrap();
         assert_eq!(public.verify(b"content", &signature), Ok(()));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_and_signatures_read_back_from_their_text() {
+    fn keys_and_signatures_round_trip() {
         let signer = signer(1, "audit");
         let (public, signature) = (signer.public_key().unwrap(), signer.sign(b"content").unwrap());
         assert_eq!(public.to_string().parse(), Ok(public));
@@ -149,9 +149,9 @@ mod tests {
         assert_eq!("no".repeat(64).parse::<Signature>(), Err(SignatureError::Format(128)));
     }
 
-    /// Signatures that are kept elsewhere must hold after every upgrade: what a key gives may never change.
+    /// Signatures that are stored elsewhere must stay valid after every upgrade, so the derived key may never change.
     #[test]
-    fn the_derived_key_is_the_one_that_was_written_down() {
+    fn the_derived_key_never_changes() {
         let key = signer(1, "audit").public_key().unwrap().to_string();
         assert_eq!(key, "4e4a7696b989007d0f201b0625aef785fa18d31e4282ce857985120876b08d20");
     }

@@ -1,4 +1,5 @@
-//! Texts that name secrets, such as `Bearer {{ secrets.NAME }}`: they are kept by name, and filled in at the moment of sending.
+//! Texts that refer to secrets by name, such as `Bearer {{ secrets.NAME }}`. The text is stored with the names, and the values are
+//! filled in when it is sent.
 
 use zeroize::Zeroizing;
 
@@ -12,7 +13,7 @@ pub enum SecretPart {
     Secret(String),
 }
 
-/// A text of a JSON value that names secrets, and where it is.
+/// A text of a JSON value that refers to secrets, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SecretText {
     /// A JSON pointer into the value.
@@ -28,7 +29,7 @@ impl SecretText {
         })
     }
 
-    /// The text with the values of its secrets.
+    /// The text with the values of its secrets; `None` if a value is missing.
     pub fn filled<'a>(&self, value: impl Fn(&str) -> Option<&'a Secret>) -> Option<Secret> {
         let mut filled = Zeroizing::new(String::new());
         for part in &self.parts {

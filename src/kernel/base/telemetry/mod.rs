@@ -1,5 +1,5 @@
-//! Logs and metrics. Logs are structured lines on standard output; metrics are rendered for Prometheus on request.
-//! No secret reaches either: secrets are in types that do not print. `usage` counts what each tenant asks for, until it is stored.
+//! Logs and metrics. Logs are structured lines on standard output. Metrics are rendered for Prometheus on request. Neither contains
+//! secrets, because secrets are in types that do not print. `usage` counts the requests of each tenant until they are stored.
 
 mod described;
 mod recent;
@@ -37,7 +37,7 @@ impl LogControl {
     }
 }
 
-/// Installs the process's log output. Once a process; later calls are an error.
+/// Installs the log output of the process. It works once per process; later calls fail.
 pub fn install_logs(settings: &Telemetry) -> Result<LogControl, String> {
     let filter = log_filter(&settings.log_level)?;
     let (filter, handle) = reload::Layer::new(filter);
@@ -56,7 +56,7 @@ static METRICS: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
 const LATENCY_BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0, 30.0];
 const BATCH_BUCKETS: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
 
-/// The process's metrics recorder, installed on first use. All servers of a process share it.
+/// The metrics recorder of the process, installed on first use. All servers of a process share it.
 pub fn metrics() -> Option<&'static PrometheusHandle> {
     METRICS
         .get_or_init(|| {
@@ -81,7 +81,7 @@ pub fn metrics() -> Option<&'static PrometheusHandle> {
         .as_ref()
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn panic_text(cause: &(dyn std::any::Any + Send)) -> String {
     cause
         .downcast_ref::<&str>()

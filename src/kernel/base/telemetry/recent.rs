@@ -1,7 +1,7 @@
-//! The last things that were logged, for whoever looks into a trouble. Requests are not among them: they are many and say little.
+//! The most recent log lines, for troubleshooting. Request lines are excluded, because they are many and say little.
 //!
-//! **Invariant:** only what is ours is kept of an event: its message, which is written in the source, and fields whose values are our own
-//! words and numbers. Texts of errors, paths, hosts and names can hold what tenants wrote, and are not kept at all.
+//! **Invariant:** only our own text is kept of an event: its message, which is written in the source, and fields whose values are
+//! our own words and numbers. Error texts, paths, hosts and names may contain what tenants wrote, so they are not kept.
 
 use std::{
     collections::VecDeque,
@@ -18,9 +18,9 @@ use tracing_subscriber::{Layer, layer::Context};
 use crate::clock::Clock;
 
 const MOST_LINES: usize = 500;
-/// Only what tells of a request has this field.
+/// Only request lines have this field.
 const OF_REQUESTS: &str = "millis";
-/// Fields with values of ours.
+/// Fields whose values are our own.
 const OUR_FIELDS: [&str; 16] = [
     "address",
     "class",
@@ -42,7 +42,7 @@ const OUR_FIELDS: [&str; 16] = [
 
 static LINES: Mutex<VecDeque<String>> = Mutex::new(VecDeque::new());
 
-/// The oldest first.
+/// The lines, oldest first.
 pub fn recent_lines() -> Vec<String> {
     LINES.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_the_message_and_our_fields_and_nothing_that_a_tenant_wrote() {
+    fn a_line_contains_nothing_that_a_tenant_wrote() {
         let subscriber = tracing_subscriber::registry().with(KeepRecent);
         tracing::subscriber::with_default(subscriber, || {
             tracing::info!(path = "/canary", millis = 1.5, "request");

@@ -1,24 +1,24 @@
-//! A mergeable sketch of a distribution: how many values fell into each of a fixed series of ranges that grow with the value.
+//! A mergeable sketch of a distribution: it counts the values in a fixed series of ranges that grow with the value.
 //!
-//! The ranges are those of an HDR histogram: exact below 32, and 32 to an octave above. They are found with integers alone, so that every
-//! machine puts a value into the same range. **Invariant:** a quantile is off by at most 1/64 of the value (1.6 %), however many
-//! sketches were merged in whatever order.
+//! The ranges are those of an HDR histogram: exact below 32, and 32 per octave above. Only integers are used to find them, so every
+//! machine puts a value into the same range. **Invariant:** the error of a quantile is at most 1/64 of the value (1.6 %), however
+//! many sketches were merged in whatever order.
 
-/// Ranges to an octave, as a power of two.
+/// Ranges per octave, as a power of two.
 const PRECISION: u32 = 5;
 const EXACT: u64 = 1 << PRECISION;
 
-/// The most that a quantile is off, relative to the value.
+/// The largest error of a quantile, relative to the value.
 pub const RELATIVE_ERROR: f64 = 1.0 / 64.0;
 
-/// Counts by range, from the first range that has any.
+/// Counts by range, starting with the first range that has any.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sketch {
     first: usize,
     counts: Vec<u64>,
 }
 
-/// The range that a value falls into. 0 to 1919.
+/// The range of a value: 0 to 1919.
 fn range_of(value: u64) -> usize {
     if value < EXACT {
         return usize::try_from(value).unwrap_or_default();
@@ -37,11 +37,11 @@ fn middle_of(range: usize) -> f64 {
     }
     let shift = range / EXACT - 1;
     let (least, width) = ((range % EXACT + EXACT) as f64, 2_f64.powi(i32::try_from(shift).unwrap_or(i32::MAX)));
-    // The largest value of the range is one less than the least of the next.
+    // The largest value of the range is one less than the smallest of the next.
     least * width + (width - 1.0) / 2.0
 }
 
-/// More ranges than any value can reach.
+/// The number of ranges. No value is beyond them.
 pub const RANGES: usize = 1_920;
 
 impl Sketch {
@@ -53,7 +53,7 @@ impl Sketch {
         self.add(range_of(value), count);
     }
 
-    /// Counts values by their range, as [`Sketch::ranges`] tells them.
+    /// Adds counts by range, as [`Sketch::ranges`] returns them.
     pub fn add(&mut self, range: usize, count: u64) {
         if count == 0 || range >= RANGES {
             return;
@@ -95,7 +95,7 @@ impl Sketch {
         self.counts.is_empty()
     }
 
-    /// The value that this many percent of all stay at or below; `None` when there are none.
+    /// The value that this percentage of all values does not exceed; `None` if there are none.
     pub fn percentile(&self, percent: u32) -> Option<f64> {
         let wanted = (u128::from(self.count()) * u128::from(percent.min(100))).div_ceil(100).max(1);
         let mut seen = 0_u128;
@@ -131,14 +131,14 @@ mod tests {
         sum
     }
 
-    /// Values of every size.
+    /// Values of all sizes.
     fn values() -> impl Strategy<Value = Vec<u64>> {
         proptest::collection::vec((0_u32..64, any::<u64>()).prop_map(|(shift, value)| value >> shift), 1..200)
     }
 
     proptest! {
         #[test]
-        fn a_percentile_is_off_by_at_most_the_promised_share(mut values in values(), percent in 1_u32..=100) {
+        fn the_error_of_a_percentile_is_bounded(mut values in values(), percent in 1_u32..=100) {
             let estimate = sketch(&values).percentile(percent).unwrap();
             values.sort_unstable();
             let rank = (values.len() * percent as usize).div_ceil(100).max(1);
@@ -147,7 +147,7 @@ mod tests {
         }
 
         #[test]
-        fn merging_gives_the_same_in_any_order_and_as_if_all_were_recorded_at_once(a in values(), b in values(), c in values()) {
+        fn merging_does_not_depend_on_the_order(a in values(), b in values(), c in values()) {
             let (x, y, z) = (sketch(&a), sketch(&b), sketch(&c));
             let left = merged(&[&merged(&[&x, &y]), &z]);
             prop_assert_eq!(&left, &merged(&[&x, &merged(&[&y, &z])]));

@@ -1,7 +1,7 @@
 //! Log lines for people.
 //!
-//! **Invariant:** an event is one line. What others wrote can be part of a value (the error of an identity provider, a host name), and what
-//! would end the line or steer a terminal is written as an escape, so that nobody can make up a line of ours.
+//! **Invariant:** an event is one line. A value can contain text of others, such as the error of an identity provider or a host
+//! name. Characters that end the line or control a terminal are escaped, so that nobody can forge a log line.
 
 use std::fmt::{self, Write};
 
@@ -15,7 +15,7 @@ use tracing_subscriber::{
     registry::LookupSpan,
 };
 
-/// The layer that writes them.
+/// The layer that writes the lines.
 pub(super) fn layer<S, W>(writer: W) -> Layer<S, OneLine, Format, W>
 where
     S: Subscriber + for<'span> LookupSpan<'span>,
@@ -24,7 +24,7 @@ where
     tracing_subscriber::fmt::layer().with_ansi(false).fmt_fields(OneLine).with_writer(writer)
 }
 
-/// Fields as the crate writes them, on one line.
+/// Formats fields like the crate, but on one line.
 pub(super) struct OneLine;
 
 impl<'writer> FormatFields<'writer> for OneLine {
@@ -37,7 +37,7 @@ struct Escaping<'a>(Writer<'a>);
 
 impl Write for Escaping<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // Also the two separators that some viewers take for the end of a line.
+        // Includes the two separators that some viewers treat as the end of a line.
         let steers = |letter: char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
         let mut rest = text;
         while let Some(place) = rest.find(steers) {
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn no_value_can_make_up_a_line() {
+    fn no_value_can_forge_a_line() {
         let written = Written::default();
         let writer = written.clone();
         let subscriber = tracing_subscriber::registry().with(layer(move || writer.clone()));
@@ -101,6 +101,6 @@ mod tests {
             first.contains("a provider refused a code error=denied\\r\\n2026-01-01T00:00:00Z  INFO tenantd: signed in"),
             "{first}"
         );
-        assert!(first.ends_with("\\u{2028}x\\u{85}\\t\\u{0}é ours=7"), "what is no control stays as it is: {first}");
+        assert!(first.ends_with("\\u{2028}x\\u{85}\\t\\u{0}é ours=7"), "other characters are not escaped: {first}");
     }
 }

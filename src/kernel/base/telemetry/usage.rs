@@ -1,8 +1,8 @@
-//! What tenants use of the service, counted in memory: requests by tenant, caller, route and class of status, and deliveries of webhooks.
+//! Counts in memory what tenants use: requests by tenant, caller, route and status class, and webhook deliveries.
 //!
-//! A request costs one lock that nobody else wants (each thread has its own shard) and one look-up; nothing is written. Whoever stores the
-//! figures takes all of them at once. **Invariant:** memory is bounded: once a shard is full, further callers and routes of a tenant count as
-//! other, and further tenants as none. **Boundary:** what is counted and not yet taken is lost in a crash.
+//! A request costs one uncontended lock (each thread has its own shard) and one lookup. Nothing is written. The task that stores
+//! the counts takes all of them at once. **Invariant:** memory is bounded. Once a shard is full, more callers and routes of a
+//! tenant count as other, and more tenants count as none. **Boundary:** counts that were not taken are lost in a crash.
 
 use std::{
     cell::Cell,
@@ -17,11 +17,11 @@ use std::{
 use super::Sketch;
 use crate::id::{ApiKeyId, TenantId, UserId};
 
-/// Threads beyond these share shards.
+/// Threads beyond this number share shards.
 const SHARDS: usize = 16;
-/// Distinct sets of tenant, caller, route and class in a shard, before others are counted together.
+/// Distinct combinations of tenant, caller, route and class in a shard. Beyond this number they are counted together.
 const ENTRIES: usize = 4_096;
-/// Tenants that a shard tells apart once it is full.
+/// Tenants that a full shard still distinguishes.
 const OVERFLOW_ENTRIES: usize = 4_096;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -55,30 +55,30 @@ impl StatusClass {
     }
 }
 
-/// Who asked.
+/// The caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Caller {
     User(UserId),
     ApiKey(ApiKeyId),
-    /// The local operator; and whoever came when there was no place left to tell them apart.
+    /// The local operator, and all callers that a full shard does not distinguish.
     Other,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct RequestKey {
-    /// `None` for a request without a credential that counts.
+    /// `None` for a request without a valid credential.
     pub tenant: Option<TenantId>,
     pub caller: Caller,
-    /// The place of the route in [`UsageTaken::routes`]; `None` when it was counted as other.
+    /// The index of the route in [`UsageTaken::routes`]; `None` if it counts as other.
     pub route: Option<u16>,
     pub class: StatusClass,
 }
 
-/// How many, and how long they took.
+/// A number of events and their durations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     pub count: u64,
-    /// In microseconds for requests, in milliseconds for deliveries.
+    /// Microseconds for requests, milliseconds for deliveries.
     pub took: Sketch,
 }
 
@@ -94,11 +94,11 @@ impl Counted {
     }
 }
 
-/// Everything that was counted since the last time.
+/// Everything that was counted since the last call.
 #[derive(Debug, Default)]
 pub struct UsageTaken {
     pub requests: HashMap<RequestKey, Counted>,
-    /// By tenant and whether the receiver took it; the time from the event to its delivery.
+    /// By tenant and whether the receiver accepted the delivery. The durations are from the event to its delivery.
     pub deliveries: HashMap<(TenantId, bool), Counted>,
     pub routes: Vec<String>,
 }
@@ -112,7 +112,7 @@ impl UsageTaken {
 #[derive(Debug, Default)]
 struct Shard {
     requests: HashMap<RequestKey, Counted>,
-    /// What came when `requests` was full.
+    /// Requests that arrived when `requests` was full.
     overflow: HashMap<RequestKey, Counted>,
     deliveries: HashMap<(TenantId, bool), Counted>,
 }
@@ -150,12 +150,12 @@ fn own_shard() -> usize {
 }
 
 impl Usage {
-    /// Where requests are not counted they cost nothing here.
+    /// Without `counts_requests` requests are not counted and cost nothing here.
     pub fn new(counts_requests: bool) -> Self {
         Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), routes: Mutex::default(), counts_requests }
     }
 
-    /// The number that stands for a route. There are as many as operations: a caller remembers it.
+    /// The number of a route. There are as many routes as operations, and callers keep the number.
     pub fn route(&self, name: &str) -> Option<u16> {
         let mut routes = lock(&self.routes);
         let place = routes.iter().position(|known| known == name).unwrap_or_else(|| {
@@ -187,15 +187,15 @@ impl Usage {
         shard.overflow.entry(key).or_default().record(micros);
     }
 
-    /// An attempt to deliver an event of a tenant; `lag` is how long after the event it ended.
+    /// Counts an attempt to deliver an event of a tenant. `lag` is the time from the event to the end of the attempt.
     pub fn delivery(&self, tenant: TenantId, delivered: bool, lag: Duration) {
         let Some(mut shard) = self.shard() else { return };
         let millis = u64::try_from(lag.as_millis()).unwrap_or(u64::MAX);
-        // Only tenants with endpoints come here; they are as many as the store has.
+        // Only tenants with endpoints are counted here, so there are at most as many as in the store.
         shard.deliveries.entry((tenant, delivered)).or_default().record(millis);
     }
 
-    /// Takes out what was counted so far.
+    /// Takes all counts so far.
     pub fn take(&self) -> UsageTaken {
         let mut taken = UsageTaken { routes: lock(&self.routes).clone(), ..UsageTaken::default() };
         for shard in &self.shards {
@@ -210,7 +210,7 @@ impl Usage {
         taken
     }
 
-    /// Puts back what could not be stored.
+    /// Returns counts that could not be stored.
     pub fn put_back(&self, taken: &UsageTaken) {
         let Some(mut shard) = self.shard() else { return };
         for (key, counted) in &taken.requests {
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_many_distinct_callers_is_bounded_and_loses_no_request() {
+    fn counting_many_callers_is_bounded() {
         let usage = Usage::default();
         for caller in 0..u16::MAX {
             usage.request(key(1, caller, caller % 50), Duration::from_micros(u64::from(caller)));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tenants_beyond_the_bound_count_together() {
+    fn tenants_beyond_the_bound_are_counted_together() {
         let usage = Usage::default();
         for number in 0..20_000_u32 {
             let mut id = [0; 16];
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_count_side_by_side() {
+    fn threads_count_concurrently() {
         let usage = Usage::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {

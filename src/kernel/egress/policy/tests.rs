@@ -1,4 +1,4 @@
-//! The verdict on every spelling of an address that a URL can have, and on IPv4 in its disguises.
+//! The verdict on every spelling of an address that a URL can have, and on embedded IPv4 addresses.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use proptest::prelude::*;
 
 use super::{super::target::TargetUrl, *};
 
-/// What is to come of a URL's host.
+/// The expected result for the host of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Judged(Class),
-    /// Refused before there is an address to judge.
+    /// Refused before there is an address to check.
     NoUrl,
-    /// For the resolver.
+    /// A name for the resolver.
     Name,
 }
 
-/// Hosts of URLs by what is to come of them. The API's tests judge the same ones from outside.
+/// Hosts of URLs, grouped by their expected result. The API tests check the same ones from outside.
 const SPELLINGS: &str = include_str!("spellings.json");
 
 fn expected(group: &str) -> Verdict {
@@ -69,11 +69,11 @@ const EVALUATION: Audience = Audience { allow_loopback: true };
 fn verdict(host: &str) -> Verdict {
     let Ok(url) = TargetUrl::parse(&format!("https://{host}/hook?a=b")) else { return Verdict::NoUrl };
     let Some(address) = url.literal() else { return Verdict::Name };
-    Verdict::Judged(opened(&[], &[]).judge(address, TENANT).map_or_else(|refusal| refusal.class, |()| Class::Public))
+    Verdict::Judged(opened(&[], &[]).check(address, TENANT).map_or_else(|refusal| refusal.class, |()| Class::Public))
 }
 
 #[test]
-fn every_spelling_of_a_host_gets_its_verdict() {
+fn every_spelling_of_a_host_has_its_verdict() {
     let groups: BTreeMap<String, Vec<String>> = serde_json::from_str(SPELLINGS).unwrap();
     let mut judged = 0;
     for (group, hosts) in &groups {
@@ -82,12 +82,12 @@ fn every_spelling_of_a_host_gets_its_verdict() {
             judged += 1;
         }
     }
-    println!("{judged} spellings judged");
+    println!("{judged} spellings checked");
     assert!(judged >= 120);
 }
 
 #[test]
-fn a_url_is_refused_for_what_two_readers_could_read_differently() {
+fn an_ambiguous_url_is_refused() {
     use super::super::target::UrlProblem::{Ambiguous, Fragment, Invalid, NoHost, Scheme, TooLong, Userinfo};
     let long = format!("https://example.com/{}", "a".repeat(2048));
     let grows = format!("https://example.com/{}", "é".repeat(900));
@@ -123,48 +123,48 @@ fn a_url_is_refused_for_what_two_readers_could_read_differently() {
 }
 
 #[test]
-fn private_addresses_open_by_network_and_forbidden_ones_by_exact_address_only() {
+fn forbidden_addresses_open_only_by_exact_address() {
     let policy = opened(&["10.0.0.0/8", "fd00::/8"], &["127.0.0.1", "::ffff:169.254.169.254"]);
     for open in ["10.1.2.3", "::ffff:10.1.2.3", "fd12::1", "127.0.0.1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "169.254.169.254"] {
-        assert_eq!(policy.judge(at(open), TENANT), Ok(()), "{open}");
+        assert_eq!(policy.check(at(open), TENANT), Ok(()), "{open}");
     }
     for shut in ["192.168.0.1", "fc00::1", "127.0.0.2", "::1", "169.254.169.253", "fd00:ec2::254"] {
-        assert!(policy.judge(at(shut), TENANT).is_err(), "{shut}");
+        assert!(policy.check(at(shut), TENANT).is_err(), "{shut}");
     }
-    // A network in the settings never opens what is forbidden inside of it.
-    assert!(opened(&["fd00:ec2::/32"], &[]).judge(at("fd00:ec2::254"), TENANT).is_err());
+    // An allowed network never opens a forbidden address inside it.
+    assert!(opened(&["fd00:ec2::/32"], &[]).check(at("fd00:ec2::254"), TENANT).is_err());
 }
 
 #[test]
-fn an_evaluation_reaches_loopback_and_nothing_else_that_is_forbidden() {
+fn an_evaluation_reaches_only_loopback() {
     let policy = opened(&[], &[]);
     for open in ["127.0.0.1", "127.8.8.8", "::1", "::ffff:127.0.0.1"] {
-        assert_eq!(policy.judge(at(open), EVALUATION), Ok(()), "{open}");
+        assert_eq!(policy.check(at(open), EVALUATION), Ok(()), "{open}");
     }
     for shut in ["0.0.0.0", "::", "169.254.169.254", "10.0.0.1", "255.255.255.255"] {
-        assert!(policy.judge(at(shut), EVALUATION).is_err(), "{shut}");
+        assert!(policy.check(at(shut), EVALUATION).is_err(), "{shut}");
     }
 }
 
 #[test]
-fn an_address_that_tenantd_listens_on_is_forbidden_even_when_its_network_is_allowed() {
+fn own_addresses_are_forbidden_in_an_allowed_network() {
     let settings = config::Egress { allowed_networks: vec!["10.0.0.0/8".parse().unwrap()], ..closed() };
     let own = |refused: Result<(), Refusal>| refused.is_err_and(|refusal| refusal.class == Class::Forbidden(Reason::Own));
     let policy = Policy::new(&settings, &["10.0.0.5:8443".parse().unwrap(), "127.0.0.1:8443".parse().unwrap()]);
-    assert!(own(policy.judge("10.0.0.5:8443".parse().unwrap(), TENANT)));
-    assert!(own(policy.judge("10.0.0.5:9100".parse().unwrap(), TENANT)));
-    assert!(own(policy.judge("[::ffff:10.0.0.5]:8443".parse().unwrap(), TENANT)));
-    assert_eq!(policy.judge("10.0.0.6:8443".parse().unwrap(), TENANT), Ok(()));
-    assert!(own(policy.judge("127.0.0.1:8443".parse().unwrap(), EVALUATION)));
-    assert_eq!(policy.judge("127.0.0.1:3000".parse().unwrap(), EVALUATION), Ok(()));
+    assert!(own(policy.check("10.0.0.5:8443".parse().unwrap(), TENANT)));
+    assert!(own(policy.check("10.0.0.5:9100".parse().unwrap(), TENANT)));
+    assert!(own(policy.check("[::ffff:10.0.0.5]:8443".parse().unwrap(), TENANT)));
+    assert_eq!(policy.check("10.0.0.6:8443".parse().unwrap(), TENANT), Ok(()));
+    assert!(own(policy.check("127.0.0.1:8443".parse().unwrap(), EVALUATION)));
+    assert_eq!(policy.check("127.0.0.1:3000".parse().unwrap(), EVALUATION), Ok(()));
     policy.set_listening(&["127.0.0.1:3000".parse().unwrap()]);
-    assert!(own(policy.judge("127.0.0.1:3000".parse().unwrap(), EVALUATION)));
+    assert!(own(policy.check("127.0.0.1:3000".parse().unwrap(), EVALUATION)));
 
     let everywhere = Policy::new(&settings, &["0.0.0.0:8443".parse().unwrap()]);
     let everywhere = Policy { machine: Machine::with_address("10.0.0.7".parse().unwrap()), ..everywhere };
-    assert!(own(everywhere.judge("10.0.0.7:80".parse().unwrap(), TENANT)));
-    assert!(own(everywhere.judge("127.0.0.9:8443".parse().unwrap(), EVALUATION)));
-    assert_eq!(everywhere.judge("127.0.0.9:80".parse().unwrap(), EVALUATION), Ok(()));
+    assert!(own(everywhere.check("10.0.0.7:80".parse().unwrap(), TENANT)));
+    assert!(own(everywhere.check("127.0.0.9:8443".parse().unwrap(), EVALUATION)));
+    assert_eq!(everywhere.check("127.0.0.9:80".parse().unwrap(), EVALUATION), Ok(()));
 }
 
 fn settings_for(kind: u8) -> Policy {
@@ -175,7 +175,7 @@ fn settings_for(kind: u8) -> Policy {
     }
 }
 
-/// Addresses near the edges of the ranges as often as any others.
+/// Addresses near the edges of ranges are as frequent as any others.
 fn ipv4() -> impl Strategy<Value = Ipv4Addr> {
     let special = prop::sample::select(vec![
         0x0000_0000_u32,
@@ -196,10 +196,10 @@ fn ipv4() -> impl Strategy<Value = Ipv4Addr> {
 
 proptest! {
     #[test]
-    fn ipv4_in_every_ipv6_disguise_is_judged_as_ipv4(v4 in ipv4(), kind in 0..3_u8, noise in any::<[u16; 5]>(), loopback in any::<bool>()) {
+    fn embedded_ipv4_addresses_are_checked_as_ipv4(v4 in ipv4(), kind in 0..3_u8, noise in any::<[u16; 5]>(), loopback in any::<bool>()) {
         let policy = settings_for(kind);
         let audience = Audience { allow_loopback: loopback };
-        let plain = policy.judge(SocketAddr::new(v4.into(), 443), audience).map_err(|refusal| (refusal.judged_as, refusal.class));
+        let plain = policy.check(SocketAddr::new(v4.into(), 443), audience).map_err(|refusal| (refusal.judged_as, refusal.class));
         let [a, b, c, d] = v4.octets();
         let (high, low) = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         let [n1, n2, n3, n4, n5] = noise;
@@ -208,7 +208,7 @@ proptest! {
             Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, high, low),
             Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
             Ipv6Addr::new(0x2002, high, low, n1, n2, n3, n4, n5),
-            // Its server is public: the client decides.
+            // The server is public, so the client decides.
             Ipv6Addr::new(0x2001, 0, 0x0808, 0x0808, n1, n2, !high, !low),
             Ipv6Addr::new(0x2001, 0, high, low, n1, n2, !0x0808, !0x0808),
         ];
@@ -217,23 +217,23 @@ proptest! {
             disguises.push(Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low));
         }
         for disguise in disguises {
-            let judged = policy.judge(SocketAddr::new(disguise.into(), 443), audience).map_err(|refusal| (refusal.judged_as, refusal.class));
+            let judged = policy.check(SocketAddr::new(disguise.into(), 443), audience).map_err(|refusal| (refusal.judged_as, refusal.class));
             prop_assert_eq!(judged, plain, "{}", disguise);
         }
-        // Where the gateway's prefix length is not known, other readings may refuse as well; none may open what is closed.
+        // If the gateway's prefix length is unknown, other readings may also refuse. None may open a blocked address.
         for disguise in [
             Ipv6Addr::new(0x64, 0xff9b, 1, n1, n2, n3, high, low),
             Ipv6Addr::new(0x64, 0xff9b, 1, high, u16::from(c), u16::from_be_bytes([d, 0]), 0, 0),
             Ipv6Addr::new(0x64, 0xff9b, 1, u16::from_be_bytes([n1.to_be_bytes()[0], a]), u16::from(b), low, 0, 0),
             Ipv6Addr::new(0x64, 0xff9b, 1, n1, u16::from(a), u16::from_be_bytes([b, c]), u16::from_be_bytes([d, 0]), 0),
         ] {
-            let judged = policy.judge(SocketAddr::new(disguise.into(), 443), audience);
+            let judged = policy.check(SocketAddr::new(disguise.into(), 443), audience);
             prop_assert!(plain.is_ok() || judged.is_err() || v4.is_unspecified(), "{}", disguise);
         }
     }
 
     #[test]
-    fn a_url_never_hides_an_address_from_the_judge(v4 in ipv4(), form in 0..7_u8) {
+    fn a_url_never_hides_an_address_from_the_policy(v4 in ipv4(), form in 0..7_u8) {
         let number = u32::from(v4);
         let [a, b, c, d] = v4.octets();
         let host = match form {

@@ -1,4 +1,4 @@
-//! Receivers that misbehave, and targets that may not be reached.
+//! Receivers that misbehave, and targets that are not allowed.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use super::{
 use crate::{MAX_BODY_BYTES, MAX_HEAD_BYTES};
 
 #[tokio::test]
-async fn a_redirect_is_a_status_and_its_target_is_never_contacted() {
+async fn redirects_are_not_followed() {
     let target = Receiver::answering(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await;
     let location = target.url();
     for status in [301, 302, 303, 307, 308] {
@@ -33,30 +33,30 @@ async fn a_redirect_is_a_status_and_its_target_is_never_contacted() {
     assert_eq!(target.connections(), 0);
 }
 
-/// Writes for ever, and tells how much until the client closed.
+/// Writes forever, and reports how much it wrote until the client closed.
 async fn flood(head: &'static str, piece: &'static [u8]) -> (Receiver, oneshot::Receiver<usize>) {
-    let (tell, told) = oneshot::channel();
-    let tell = Arc::new(Mutex::new(Some(tell)));
+    let (sender, written) = oneshot::channel();
+    let sender = Arc::new(Mutex::new(Some(sender)));
     let receiver = Receiver::start(move |mut stream, _| {
-        let tell = tell.lock().unwrap().take();
+        let sender = sender.lock().unwrap().take();
         async move {
             read_request(&mut stream).await;
             stream.write_all(head.as_bytes()).await.unwrap();
-            let mut written = 0;
+            let mut bytes = 0;
             while stream.write_all(piece).await.is_ok() {
-                written += piece.len();
+                bytes += piece.len();
             }
-            if let Some(tell) = tell {
-                tell.send(written).unwrap();
+            if let Some(sender) = sender {
+                sender.send(bytes).unwrap();
             }
         }
     })
     .await;
-    (receiver, told)
+    (receiver, written)
 }
 
 #[tokio::test]
-async fn of_a_body_of_a_gigabyte_16_kib_are_read_and_the_connection_is_closed() {
+async fn a_huge_body_is_truncated() {
     for head in ["HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n", "HTTP/1.1 200 OK\r\n\r\n"] {
         let (receiver, written) = flood(head, &[b'x'; 8192]).await;
         let egress = egress(&open_settings(&[]));
@@ -68,7 +68,7 @@ async fn of_a_body_of_a_gigabyte_16_kib_are_read_and_the_connection_is_closed() 
 }
 
 #[tokio::test]
-async fn a_body_of_just_the_limit_is_whole() {
+async fn a_body_at_the_limit_is_complete() {
     static EXACT: [u8; MAX_BODY_BYTES] = [b'y'; MAX_BODY_BYTES];
     let receiver = Receiver::start(|mut stream, _| async move {
         while read_request(&mut stream).await.is_some() {
@@ -87,7 +87,7 @@ async fn a_body_of_just_the_limit_is_whole() {
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_given_up() {
+async fn an_endless_head_is_refused() {
     for piece in [b"x-header: 0123456789\r\n".as_ref(), b"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".as_ref()] {
         let (receiver, written) = flood("HTTP/1.1 200 OK\r\nx: ", piece).await;
         let refused = error(egress(&open_settings(&[])).send(post(&receiver.url())).await);
@@ -97,7 +97,7 @@ async fn a_head_without_end_is_given_up() {
 }
 
 #[tokio::test]
-async fn a_slow_drip_ends_with_the_time_of_the_request() {
+async fn a_slow_answer_times_out() {
     for (head, drop_of) in [("HTTP/1.1 200 OK\r\n\r\n", b"x".as_ref()), ("HTTP/1.1 200 OK\r\nx: ", b"y".as_ref())] {
         let receiver = Receiver::start(move |mut stream, _| async move {
             read_request(&mut stream).await;
@@ -118,14 +118,14 @@ async fn a_slow_drip_ends_with_the_time_of_the_request() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_takes_the_request_and_says_nothing_is_given_up() {
+async fn a_silent_receiver_times_out() {
     let receiver = Receiver::start(|mut stream, _| async move { until_closed(&mut stream).await }).await;
     let request = Request { timeout: SHORT, body: Bytes::from(vec![b'z'; 1 << 20]), ..post(&receiver.url()) };
     assert_eq!(error(egress(&open_settings(&[])).send(request).await), EgressError::Timeout);
 }
 
 #[tokio::test]
-async fn what_is_not_an_answer_is_told_apart() {
+async fn invalid_answers_have_different_codes() {
     let cases: [(&[u8], &str); 8] = [
         (b"", "reset"),
         (b"HTTP/1.1 200 O", "reset"),
@@ -145,7 +145,7 @@ async fn what_is_not_an_answer_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_refused_or_not_answered_is_a_failure_to_connect() {
+async fn refused_and_unanswered_connections_fail_to_connect() {
     let closed = {
         let receiver = Receiver::answering(b"").await;
         receiver.url()
@@ -185,7 +185,7 @@ async fn a_target_that_is_not_allowed_is_not_contacted() {
         let request = Request { audience: evaluation, ..post(&format!("http://{host}:{port}/")) };
         assert_eq!(answer(closed.send(request).await).status, 200);
     }
-    // A kept connection helps nobody else to the target.
+    // A pooled connection does not help other callers to reach the target.
     assert_eq!(error(closed.send(post(&receiver.url())).await).code(), "blocked");
     closed.set_listening(&[receiver.address]);
     let own = Request { audience: evaluation, ..post(&receiver.url()) };

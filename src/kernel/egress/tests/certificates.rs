@@ -1,4 +1,4 @@
-//! Certificate authorities of a test's own, and servers that have a certificate of theirs. The tests of the API include this file too.
+//! Certificate authorities of a test, and servers with their own certificate. The API tests include this file too.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub fn leaf(names: &[&str]) -> CertificateParams {
     CertificateParams::new(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()).unwrap()
 }
 
-/// A server with a certificate from `issuer` or, without one, from itself.
+/// A server with a certificate from `issuer`, or a self-signed one.
 pub fn server(params: CertificateParams, issuer: Option<&Authority>) -> Arc<ServerConfig> {
     let key = KeyPair::generate().unwrap();
     let certificate = match issuer {

@@ -1,4 +1,4 @@
-//! A DNS server that answers what the test says. The tests of the API include this file too.
+//! A DNS server with scripted answers. The API tests include this file too.
 
 use std::{
     collections::HashMap,
@@ -14,7 +14,7 @@ use tokio::{net::UdpSocket, task::AbortHandle};
 
 #[derive(Clone, Debug)]
 pub enum Answer {
-    /// With their time to live in seconds.
+    /// The addresses and their TTL in seconds.
     Addresses(Vec<IpAddr>, u32),
     Texts(Vec<String>),
     NoSuchName,
@@ -35,7 +35,7 @@ impl Drop for DnsServer {
 }
 
 impl DnsServer {
-    /// `script` gets the name and how often addresses of the same family were asked for before.
+    /// `script` gets the name and the number of earlier questions of the same type.
     pub async fn start(script: impl Fn(&str, usize) -> Answer + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
         let address = socket.local_addr().unwrap();
@@ -89,7 +89,7 @@ fn reply_to(question: &Message, answer: Answer) -> Option<Vec<u8>> {
         }
         Answer::Texts(texts) => {
             let texts = texts.into_iter().filter(|_| query.query_type() == RecordType::TXT);
-            // In pieces, as long ones come.
+            // Long texts come in pieces.
             let split =
                 |text: String| text.as_bytes().chunks(20).map(|piece| String::from_utf8_lossy(piece).into_owned()).collect();
             reply.add_answers(texts.map(|text| Record::from_rdata(query.name().clone(), 1, RData::TXT(TXT::new(split(text))))));

@@ -1,4 +1,4 @@
-//! Exchanges that work: what goes over the wire, and which connections are used again.
+//! Successful exchanges: the bytes on the wire, and the reuse of connections.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use super::{
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nx-seen: yes\r\n\r\nok";
 
 #[tokio::test]
-async fn a_request_goes_out_as_given_and_the_answer_comes_back_with_its_timings() {
+async fn a_request_is_sent_unchanged_and_timed() {
     let seen = Arc::new(Mutex::new(String::new()));
     let note = seen.clone();
     let receiver = Receiver::start(move |mut stream, _| {
@@ -51,7 +51,7 @@ async fn a_request_goes_out_as_given_and_the_answer_comes_back_with_its_timings(
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again_and_then_costs_nothing_to_open() {
+async fn a_connection_is_reused() {
     let receiver = Receiver::answering(OK).await;
     let egress = egress(&open_settings(&[]));
     for turn in 0..5 {
@@ -65,7 +65,7 @@ async fn a_connection_is_used_again_and_then_costs_nothing_to_open() {
 }
 
 #[tokio::test]
-async fn a_kept_connection_is_for_its_host_only() {
+async fn a_connection_is_reused_only_for_its_host() {
     let receiver = Receiver::answering(OK).await;
     let dns = dns::DnsServer::answering(&["127.0.0.1"]).await;
     let egress = egress(&open_settings(&[dns.address]));
@@ -77,7 +77,7 @@ async fn a_kept_connection_is_for_its_host_only() {
 }
 
 #[tokio::test]
-async fn kept_connections_are_bounded_in_all_and_for_one_target() {
+async fn pooled_connections_are_limited() {
     let receiver = Receiver::answering(OK).await;
     let few = config::Egress { pool_connections: 3, pool_connections_per_target: 2, ..open_settings(&[]) };
     let egress = egress(&few);
@@ -117,7 +117,7 @@ async fn a_connection_is_not_used_beyond_its_time() {
 }
 
 #[tokio::test]
-async fn a_connection_that_the_receiver_has_closed_is_cleared_away() {
+async fn closed_connections_are_removed() {
     let receiver = Receiver::answering_once(OK).await;
     let egress = egress(&open_settings(&[]));
     answer(egress.send(post(&receiver.url())).await);
@@ -132,7 +132,7 @@ async fn a_connection_that_the_receiver_has_closed_is_cleared_away() {
 }
 
 #[tokio::test]
-async fn a_request_on_a_kept_connection_that_is_dead_is_sent_again_on_a_new_one() {
+async fn a_request_on_a_dead_connection_is_repeated() {
     // The first connection answers one request, reads the second and closes.
     let start = || {
         Receiver::start(|mut stream, number| async move {
@@ -153,7 +153,7 @@ async fn a_request_on_a_kept_connection_that_is_dead_is_sent_again_on_a_new_one(
     assert_eq!(answer(again).status, 200);
     assert_eq!(receiver.connections(), 2);
 
-    // Whether the receiver has acted on it is not known, so this one is not.
+    // It is unknown whether the receiver acted on the request, so this one is not repeated.
     let receiver = start().await;
     answer(egress.send(post(&receiver.url())).await);
     let once = Request { repeatable: false, ..post(&receiver.url()) };
@@ -162,7 +162,7 @@ async fn a_request_on_a_kept_connection_that_is_dead_is_sent_again_on_a_new_one(
 }
 
 #[tokio::test]
-async fn a_request_is_not_sent_again_once_a_byte_of_an_answer_has_come() {
+async fn a_request_is_not_repeated_after_the_first_byte_of_an_answer() {
     let receiver = Receiver::start(|mut stream, _| async move {
         read_request(&mut stream).await;
         stream.write_all(OK).await.unwrap();
@@ -177,7 +177,7 @@ async fn a_request_is_not_sent_again_once_a_byte_of_an_answer_has_come() {
 }
 
 #[tokio::test]
-async fn old_and_odd_but_lawful_answers_are_understood() {
+async fn unusual_but_valid_answers_are_accepted() {
     let cases: [(&[u8], u16, &[u8]); 9] = [
         (b"HTTP/1.0 200 OK\r\n\r\nto the end", 200, b"to the end"),
         (b"HTTP/1.1 200 OK\r\n\r\nto the end", 200, b"to the end"),

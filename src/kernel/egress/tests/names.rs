@@ -1,4 +1,4 @@
-//! Names: what a DNS server can try, and what the operator's log says of it.
+//! Names: attacks by DNS answers, and what the operator's log shows.
 
 use std::{
     io::Write,
@@ -21,9 +21,9 @@ fn named(receiver: &Receiver) -> String {
 }
 
 #[tokio::test]
-async fn a_name_is_looked_up_once_for_an_exchange_and_only_that_answer_is_dialled() {
+async fn an_exchange_uses_a_single_lookup() {
     let receiver = Receiver::answering(OK).await;
-    // Every answer but the first would lead elsewhere.
+    // Every answer except the first would lead elsewhere.
     let dns = DnsServer::start(|_, before| {
         let address = if before == 0 { "127.0.0.1" } else { "127.0.0.2" };
         Answer::Addresses(vec![ip(address)], 0)
@@ -35,7 +35,7 @@ async fn a_name_is_looked_up_once_for_an_exchange_and_only_that_answer_is_dialle
     assert_eq!(exchange.remote_ip, Some(ip("127.0.0.1")));
     assert_eq!(answer(exchange).status, 200);
     assert_eq!(dns.questions(), 1);
-    // The name has been bound anew, to an address that is forbidden: a connection that is still open does not help.
+    // The name now points to a forbidden address. The open connection must not help.
     assert_eq!(egress.waiting_connections(), 1);
     assert_eq!(error(egress.send(post(&named(&receiver))).await).code(), "blocked");
     assert_eq!(dns.questions(), 2);
@@ -43,7 +43,7 @@ async fn a_name_is_looked_up_once_for_an_exchange_and_only_that_answer_is_dialle
 }
 
 #[tokio::test]
-async fn a_name_that_was_harmless_when_vetted_is_judged_again_when_sent_to() {
+async fn a_vetted_name_is_checked_again_when_sending() {
     let receiver = Receiver::answering(OK).await;
     let dns = DnsServer::start(|_, before| {
         let address = if before == 0 { "8.8.8.8" } else { "127.0.0.1" };
@@ -57,7 +57,7 @@ async fn a_name_that_was_harmless_when_vetted_is_judged_again_when_sent_to() {
 }
 
 #[tokio::test]
-async fn an_answer_is_kept_for_its_time_to_live_only() {
+async fn an_answer_is_cached_for_its_ttl() {
     let receiver = Receiver::answering(OK).await;
     for (ttl, questions) in [(300, 1), (0, 4)] {
         let dns = DnsServer::start(move |_, _| Answer::Addresses(vec![ip("127.0.0.1")], ttl)).await;
@@ -70,7 +70,7 @@ async fn an_answer_is_kept_for_its_time_to_live_only() {
 }
 
 #[tokio::test]
-async fn one_forbidden_answer_refuses_all() {
+async fn one_forbidden_address_refuses_the_name() {
     let receiver = Receiver::answering(OK).await;
     for answers in [
         ["127.0.0.1", "169.254.169.254"],
@@ -99,7 +99,7 @@ async fn the_next_address_is_tried_when_one_does_not_answer() {
 }
 
 #[tokio::test]
-async fn a_name_that_does_not_resolve_passes_the_vetting_and_fails_when_sent_to() {
+async fn an_unresolvable_name_fails_only_when_sending() {
     let missing = DnsServer::start(|_, _| Answer::NoSuchName).await;
     let empty = DnsServer::start(|_, _| Answer::Addresses(Vec::new(), 60)).await;
     let silent = DnsServer::start(|_, _| Answer::Silence).await;
@@ -128,7 +128,7 @@ impl Write for Log {
 }
 
 #[tokio::test]
-async fn the_operators_log_says_why_and_which_setting_would_allow_it() {
+async fn the_log_names_the_reason_and_the_setting() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
@@ -147,7 +147,7 @@ async fn the_operators_log_says_why_and_which_setting_would_allow_it() {
 }
 
 #[tokio::test]
-async fn texts_come_in_one_piece_and_are_looked_up_each_time() {
+async fn texts_are_joined_and_not_cached() {
     let long = "x".repeat(70);
     let shown = Arc::new(Mutex::new(vec![long.clone(), "v=spf1 -all".to_owned()]));
     let texts = shown.clone();

@@ -1,4 +1,4 @@
-//! A server that does to each connection what the test says.
+//! A server that handles each connection as the test says.
 
 use std::{
     net::SocketAddr,
@@ -64,7 +64,7 @@ impl Receiver {
         format!("http://{}/hook?x=1", self.address)
     }
 
-    /// How many connections there were.
+    /// The number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
@@ -78,7 +78,7 @@ pub(crate) async fn answer_all(mut stream: impl AsyncRead + AsyncWrite + Unpin, 
     }
 }
 
-/// The next request with its body, or nothing when the client has gone.
+/// The next request with its body, or `None` if the client is gone.
 pub(crate) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Option<String> {
     let mut request = Vec::new();
     loop {
@@ -95,7 +95,7 @@ pub(crate) async fn read_request(stream: &mut (impl AsyncRead + Unpin)) -> Optio
     }
 }
 
-/// Returns when the client has closed the connection.
+/// Waits until the client has closed the connection.
 pub(crate) async fn until_closed(stream: &mut TcpStream) {
     let mut ignored = [0; 1024];
     while matches!(stream.read(&mut ignored).await, Ok(1..)) {}

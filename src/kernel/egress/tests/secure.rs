@@ -1,4 +1,4 @@
-//! TLS: who is believed, and who is not.
+//! TLS: which certificates are trusted.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::check_ca_pem;
 
 const OK: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
 
-/// A receiver behind TLS, with a certificate from `issuer` or, without one, from itself.
+/// A receiver behind TLS with a certificate from `issuer`, or a self-signed one.
 async fn receiver(params: CertificateParams, issuer: Option<&Authority>) -> Receiver {
     let acceptor = TlsAcceptor::from(server(params, issuer));
     Receiver::start(move |stream, _| {
@@ -35,7 +35,7 @@ fn secure_post(receiver: &Receiver, host: &str, ca_pem: Option<&str>) -> Request
 }
 
 #[tokio::test]
-async fn a_certificate_of_the_private_authority_is_believed_for_its_names() {
+async fn a_private_authority_is_trusted_for_its_names() {
     let dns = DnsServer::answering(&["127.0.0.1"]).await;
     let egress = egress(&open_settings(&[dns.address]));
     let authority = authority();
@@ -43,7 +43,7 @@ async fn a_certificate_of_the_private_authority_is_believed_for_its_names() {
     let receiver = receiver(leaf(&["receiver.test", "127.0.0.1"]), Some(&authority)).await;
     for host in ["receiver.test", "receiver.test.", "127.0.0.1", "127.1"] {
         let exchange = egress.send(secure_post(&receiver, host, Some(&pem))).await;
-        assert_eq!(host == "127.1", exchange.timings.tls.is_zero(), "only 127.1 finds the connection of the same host");
+        assert_eq!(host == "127.1", exchange.timings.tls.is_zero(), "only 127.1 reuses the connection of the same host");
         assert_eq!(answer(exchange).status, 200, "{host}");
     }
     let opened = receiver.connections();
@@ -51,7 +51,7 @@ async fn a_certificate_of_the_private_authority_is_believed_for_its_names() {
     assert!(reused.timings.tls.is_zero() && reused.timings.connect.is_zero());
     assert_eq!(answer(reused).status, 200);
     assert_eq!(receiver.connections(), opened);
-    // What was opened with a private authority is not for those who do not believe it.
+    // A connection that was opened with a private authority is not used for callers that do not trust it.
     assert_eq!(error(egress.send(secure_post(&receiver, "receiver.test", None)).await).code(), "tls");
     let other = self::authority().pem();
     assert_eq!(error(egress.send(secure_post(&receiver, "receiver.test", Some(&other))).await).code(), "tls");
@@ -59,7 +59,7 @@ async fn a_certificate_of_the_private_authority_is_believed_for_its_names() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_does_not_hold_is_refused() {
+async fn invalid_certificates_are_refused() {
     let dns = DnsServer::answering(&["127.0.0.1"]).await;
     let egress = egress(&open_settings(&[dns.address]));
     let authority = authority();
@@ -79,13 +79,13 @@ async fn a_certificate_that_does_not_hold_is_refused() {
         assert_eq!(exchange.remote_ip, Some(ip("127.0.0.1")));
         assert_eq!(error(exchange).code(), "tls", "{case}");
     }
-    // One that speaks plain HTTP where TLS is expected.
+    // A receiver that speaks plain HTTP where TLS is expected.
     let plain = Receiver::start(|mut stream, _| async move { stream.write_all(OK).await.unwrap() }).await;
     assert_eq!(error(egress.send(secure_post(&plain, "receiver.test", Some(&pem))).await).code(), "tls");
 }
 
 #[tokio::test]
-async fn the_operators_authorities_are_believed_besides_those_of_the_web() {
+async fn the_operators_authorities_are_trusted_too() {
     let authority = authority();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), authority.pem()).unwrap();
@@ -97,7 +97,7 @@ async fn the_operators_authorities_are_believed_besides_those_of_the_web() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_no_authority_is_told_before_it_is_used() {
+async fn an_invalid_authority_is_refused() {
     assert_eq!(check_ca_pem(&authority().pem()), Ok(()));
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
     for (pem, problem) in [("", "has no certificate"), (broken, "cannot be used"), (&"x".repeat(70_000), "longer")] {
@@ -108,7 +108,7 @@ async fn a_text_that_is_no_authority_is_told_before_it_is_used() {
 }
 
 #[tokio::test]
-async fn a_pinned_certificate_is_believed_and_no_other_is() {
+async fn only_the_pinned_certificate_is_trusted() {
     let egress = egress(&open_settings(&[]));
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = leaf(&["not.its.name"]).self_signed(&key).unwrap();
@@ -126,7 +126,7 @@ async fn a_pinned_certificate_is_believed_and_no_other_is() {
     let pinned = |pin| Request { pinned_certificate: Some(pin), ..secure_post(&receiver, "127.0.0.1", None) };
     assert_eq!(answer(egress.send(pinned(pin)).await).status, 200);
     assert_eq!(error(egress.send(pinned([7; 32])).await).code(), "tls");
-    // The connection that the pin opened is not for those who do not have it.
+    // A connection that was opened with the pin is not used for callers without it.
     assert_eq!(error(egress.send(secure_post(&receiver, "127.0.0.1", None)).await).code(), "tls");
 }
 

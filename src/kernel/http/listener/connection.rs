@@ -1,5 +1,6 @@
-//! One connection from its first byte to its last: HTTP/1.1 or HTTP/2 by hyper, and a watch over what hyper does not limit. A
-//! connection that is slow with a request's head, or idle for too long, or told to go, is ended in order and then cut off.
+//! Serves one connection from its first byte to its last: HTTP/1.1 or HTTP/2 by hyper, and a watch over what hyper does not limit.
+//! A connection that sends the head of a request too slowly, is idle for too long or is evicted is first shut down gracefully and
+//! then closed.
 
 use std::{convert::Infallible, pin::Pin, sync::Arc, time::Duration};
 
@@ -21,23 +22,23 @@ use tokio::{
 use tenantd_base::config::Limits;
 
 use super::{
-    gate::{Activity, Pass},
+    gate::{Activity, ConnectionPermit},
     unread::Unread,
     watched::Watched,
 };
 use crate::{
     edge::{Edge, Peer},
-    outgoing::{Outcome, UnderWay},
+    outgoing::{Outcome, StreamHandle},
 };
 
-/// How long a connection that was told to go may take to write what it has.
-const LAST_WORDS: Duration = Duration::from_secs(5);
-/// The same for one that takes a place from others and is owed nothing: its time is the attacker's gain.
-const FAREWELL: Duration = Duration::from_millis(10);
-/// How long a stop waits for a request that is on its way, from its first byte on, or from the beginning of a new connection.
-const FIRST_WORDS: Duration = Duration::from_secs(2);
-/// How often it looks whether the request has come.
-const LISTENING: Duration = Duration::from_millis(10);
+/// How long a connection may take to write its remaining data after a graceful shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The same for an evicted connection. It takes a place from others, and its time would only help an attacker.
+const EVICTION_TIMEOUT: Duration = Duration::from_millis(10);
+/// How long a shutdown waits for a request that is arriving, from its first byte or from the start of a new connection.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often the shutdown checks whether the request has arrived.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConnectionSettings {
@@ -63,7 +64,7 @@ impl ConnectionSettings {
 
     fn builder(&self) -> auto::Builder<TokioExecutor> {
         let mut builder = auto::Builder::new(TokioExecutor::new());
-        // hyper's own header clock also runs while a connection is idle, so ours is the one that counts.
+        // The header timeout of hyper also runs while a connection is idle, so ours decides.
         builder
             .http1()
             .timer(TokioTimer::new())
@@ -85,13 +86,13 @@ impl ConnectionSettings {
     }
 }
 
-/// How far a stop has come.
+/// The phase of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
 pub(super) enum Phase {
     Serving,
-    /// No new connections; those that are open finish their request.
+    /// New connections are refused. Open connections finish their request.
     Draining,
-    /// The rest is cut off.
+    /// The remaining connections are closed.
     Closing,
 }
 
@@ -100,33 +101,33 @@ pub(super) async fn serve<S>(
     edge: Arc<Edge>,
     peer: Peer,
     settings: ConnectionSettings,
-    pass: Pass,
+    permit: ConnectionPermit,
     phase: watch::Receiver<Phase>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let (activity, pass) = (pass.activity.clone(), Arc::new(pass));
+    let (activity, permit) = (permit.activity.clone(), Arc::new(permit));
     let scheme = if peer.secure { http::uri::Scheme::HTTPS } else { http::uri::Scheme::HTTP };
     let service = service_fn(|request: hyper::Request<Incoming>| {
-        let (edge, scheme, pass, in_flight) = (edge.clone(), scheme.clone(), pass.clone(), activity.request_started());
+        let (edge, scheme, permit, in_flight) = (edge.clone(), scheme.clone(), permit.clone(), activity.request_started());
         async move {
             let one_by_one = request.version() < Version::HTTP_2;
             let has_body = one_by_one && !request.body().is_end_stream();
             let mut request = poem::Request::from((request, LocalAddr::default(), RemoteAddr::default(), scheme));
             let unread = has_body.then(|| Unread::follow(&mut request));
-            // hyper keeps room for this future as long as the connection lives; most of that time there is no request.
+            // hyper reserves memory for this future as long as the connection lives, and most of that time there is no request.
             let mut response = Box::pin(edge.answer(request, peer)).await;
-            if let Some(under_way) = response.extensions().get::<UnderWay>() {
-                // Its answer may end before its body does.
+            if let Some(handle) = response.extensions().get::<StreamHandle>() {
+                // The answer may end before the body of the request does.
                 in_flight.leaves_body(has_body);
-                under_way.at_end(move |outcome| {
+                handle.at_end(move |outcome| {
                     drop(in_flight);
-                    // In HTTP/1 nothing can follow an answer that is stuck.
+                    // In HTTP/1 nothing can follow a stuck answer.
                     if outcome == Outcome::Stuck && one_by_one {
-                        pass.activity.evicted.notify_one();
+                        permit.activity.evicted.notify_one();
                     }
-                    // Only now: a stop waits until the answer is made, also when its connection is gone.
-                    drop(pass);
+                    // Released only now: a shutdown waits until the answer is complete, even if its connection is gone.
+                    drop(permit);
                 });
             } else {
                 let is_drained = match unread {
@@ -147,12 +148,12 @@ pub(super) async fn serve<S>(
     watch(connection, &activity, settings, phase).await;
 }
 
-/// A connection that can be asked to end in order.
-trait Ending: Future {
-    fn end(self: Pin<&mut Self>);
+/// A connection that can be shut down gracefully.
+trait GracefulShutdown: Future {
+    fn start_shutdown(self: Pin<&mut Self>);
 }
 
-impl<'a, I, S, B> Ending for auto::Connection<'a, I, S, TokioExecutor>
+impl<'a, I, S, B> GracefulShutdown for auto::Connection<'a, I, S, TokioExecutor>
 where
     auto::Connection<'a, I, S, TokioExecutor>: Future,
     I: hyper::rt::Read + hyper::rt::Write + Unpin + 'static,
@@ -162,7 +163,7 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     TokioExecutor: hyper::rt::bounds::Http2ServerConnExec<S::Future, B>,
 {
-    fn end(self: Pin<&mut Self>) {
+    fn start_shutdown(self: Pin<&mut Self>) {
         self.graceful_shutdown();
     }
 }
@@ -171,14 +172,14 @@ fn over(millis: Option<u64>, limit: Duration) -> bool {
     millis.is_some_and(|millis| u128::from(millis) > limit.as_millis())
 }
 
-/// Returns when no request is coming in, or when it takes too long to.
-async fn heard_out(activity: &Activity) {
-    while activity.head_millis().is_some() && !over(activity.head_millis(), FIRST_WORDS) {
-        tokio::time::sleep(LISTENING).await;
+/// Waits until no request is arriving, or until one takes too long to arrive.
+async fn wait_for_arrival(activity: &Activity) {
+    while activity.head_millis().is_some() && !over(activity.head_millis(), ARRIVAL_TIMEOUT) {
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-async fn watch<C: Ending>(
+async fn watch<C: GracefulShutdown>(
     mut connection: Pin<&mut C>,
     activity: &Activity,
     settings: ConnectionSettings,
@@ -188,33 +189,33 @@ async fn watch<C: Ending>(
     let patience = loop {
         tokio::select! {
             _ = connection.as_mut() => return,
-            () = activity.evicted.notified() => break FAREWELL,
-            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break LAST_WORDS,
+            () = activity.evicted.notified() => break EVICTION_TIMEOUT,
+            _ = phase.wait_for(|phase| *phase >= Phase::Draining) => break SHUTDOWN_TIMEOUT,
             () = tokio::time::sleep(interval) => {
                 if over(activity.head_millis(), settings.header) {
-                    break FAREWELL;
+                    break EVICTION_TIMEOUT;
                 }
                 if over(activity.idle_millis(), settings.idle) {
-                    break LAST_WORDS;
+                    break SHUTDOWN_TIMEOUT;
                 }
             }
         }
     };
     let draining = *phase.borrow() >= Phase::Draining;
-    if draining && patience == LAST_WORDS {
-        // hyper would drop a new connection that has not asked yet, and its client, whom the listener let in, could not tell why.
+    if draining && patience == SHUTDOWN_TIMEOUT {
+        // hyper would drop a new connection that has not sent a request yet. Its client was accepted and could not tell why.
         tokio::select! {
             _ = connection.as_mut() => return,
-            () = heard_out(activity) => {}
+            () = wait_for_arrival(activity) => {}
         }
     }
-    connection.as_mut().end();
+    connection.as_mut().start_shutdown();
     loop {
         tokio::select! {
             _ = connection.as_mut() => return,
             _ = phase.wait_for(|phase| *phase == Phase::Closing) => return,
             () = tokio::time::sleep(patience) => {
-                // A request under way keeps the connection until the whole server gives up on it.
+                // A request in progress keeps the connection until the whole server gives up on it.
                 if activity.idle_millis().is_some() {
                     return;
                 }

@@ -1,6 +1,6 @@
-//! How many connections there may be, in all and from one address. When all places are taken, an idle connection makes room: the
-//! longer it has been idle and the more its address holds, the sooner. A flood of silent connections cannot lock out a client that
-//! has something to say.
+//! Limits the number of connections, in total and per address. When all places are taken, an idle connection is evicted. The longer
+//! it has been idle and the more connections its address has, the sooner it is evicted. A flood of silent connections therefore
+//! cannot lock out a client that sends requests.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,19 +15,19 @@ use tokio::{sync::Notify, time::Instant};
 
 use super::super::rate::address_key;
 
-/// What a connection is doing, as far as its place is concerned.
+/// The activity of a connection, as far as its place depends on it.
 #[derive(Debug)]
 pub(super) struct Activity {
     opened: Instant,
-    /// Requests under way.
+    /// Requests in progress.
     in_flight: AtomicU32,
-    /// Milliseconds after `opened` at which the last request ended.
+    /// When the last request ended, in milliseconds after `opened`.
     idle_since: AtomicU64,
-    /// Milliseconds after `opened`, plus one, at which the first byte of a request came that is not complete yet. Zero: none.
+    /// When the first byte of an incomplete request arrived, in milliseconds after `opened`, plus one. Zero means none.
     head_since: AtomicU64,
-    /// Whether the last request may have a body that nobody has read.
+    /// Whether the body of the last request may be partly unread.
     body_left: AtomicBool,
-    /// Told to go.
+    /// Notified when the connection is evicted.
     pub(super) evicted: Notify,
 }
 
@@ -37,7 +37,7 @@ impl Activity {
             opened: Instant::now(),
             in_flight: AtomicU32::new(0),
             idle_since: AtomicU64::new(0),
-            // A connection that says nothing at all is as late as one that says it slowly.
+            // A connection that sends nothing is as late as one that sends its request slowly.
             head_since: AtomicU64::new(1),
             body_left: AtomicBool::new(false),
             evicted: Notify::new(),
@@ -64,13 +64,13 @@ impl Activity {
         self.body_left.load(Ordering::Relaxed)
     }
 
-    /// How long it has been without a request, unless one is under way.
+    /// How long it has had no request; `None` while one is in progress.
     pub(super) fn idle_millis(&self) -> Option<u64> {
         let busy = self.in_flight.load(Ordering::Relaxed) > 0;
         (!busy).then(|| self.millis().saturating_sub(self.idle_since.load(Ordering::Relaxed)))
     }
 
-    /// How long the head of a request has been coming in.
+    /// How long the head of a request has been arriving.
     pub(super) fn head_millis(&self) -> Option<u64> {
         let since = self.head_since.load(Ordering::Relaxed);
         let waiting = self.in_flight.load(Ordering::Relaxed) == 0 && since > 0;
@@ -78,16 +78,16 @@ impl Activity {
     }
 }
 
-/// A request under way.
+/// A request in progress.
 pub(super) struct InFlight(Arc<Activity>);
 
 impl InFlight {
-    /// The answer is there, and a part of the request's body may not have been read.
+    /// Ends the request after its answer. A part of the request's body may be unread.
     pub(super) fn ended(self, body_left: bool) {
         self.leaves_body(body_left);
     }
 
-    /// Says before the end whether a part of the request's body may never be read.
+    /// Notes before the end whether a part of the request's body may stay unread.
     pub(super) fn leaves_body(&self, body_left: bool) {
         self.0.body_left.store(body_left, Ordering::Relaxed);
     }
@@ -113,7 +113,7 @@ struct Places {
     next: u64,
     connections: BTreeMap<u64, Connection>,
     by_address: HashMap<[u8; 16], usize>,
-    /// Where the search for a connection that makes room goes on.
+    /// Where the next search for a connection to evict starts.
     searched: u64,
 }
 
@@ -123,9 +123,9 @@ struct Connection {
     activity: Arc<Activity>,
 }
 
-/// A connection's place; free again when this is dropped.
+/// The place of a connection. Dropping it frees the place.
 #[derive(Debug)]
-pub(super) struct Pass {
+pub(super) struct ConnectionPermit {
     gate: Arc<Gate>,
     number: u64,
     address: Option<[u8; 16]>,
@@ -145,7 +145,7 @@ impl Gate {
         self.places().connections.len()
     }
 
-    /// Returns once no connection is open.
+    /// Waits until no connection is open.
     pub(super) async fn emptied(&self) {
         loop {
             let emptied = self.emptied.notified();
@@ -156,8 +156,8 @@ impl Gate {
         }
     }
 
-    /// A place for a new connection, or none. The admin socket has no address and always gets one.
-    pub(super) fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Pass> {
+    /// A place for a new connection, if there is one. The admin socket has no address and always gets one.
+    pub(super) fn enter(self: &Arc<Self>, address: Option<IpAddr>) -> Option<ConnectionPermit> {
         let address = address.map(address_key);
         let mut places = self.places();
         if let Some(address) = address {
@@ -175,12 +175,12 @@ impl Gate {
         let activity = Arc::new(Activity::new());
         places.connections.insert(number, Connection { address, activity: activity.clone() });
         metrics::gauge!("tenantd_connections_open").set(places.connections.len() as f64);
-        Some(Pass { gate: self.clone(), number, address, activity })
+        Some(ConnectionPermit { gate: self.clone(), number, address, activity })
     }
 }
 
 impl Places {
-    /// Looks at a bounded number of connections, each time at others, and sends one away. Its place counts as free at once.
+    /// Examines a bounded number of connections, different ones each time, and evicts one. Its place is free immediately.
     fn make_room(&mut self) -> bool {
         const EXAMINED: usize = 128;
         let (from, connections) = (self.searched, &self.connections);
@@ -188,7 +188,7 @@ impl Places {
         self.searched = examined().last().map_or(0, |(number, _)| number + 1);
         let held = |connection: &Connection| connection.address.and_then(|address| self.by_address.get(&address)).copied();
         let claim = |connection: &Connection| {
-            // An address with many connections bears the flood that it may be the cause of.
+            // An address with many connections pays for the flood that it may cause.
             Some((connection.activity.idle_millis()? + 1).saturating_mul(held(connection)? as u64))
         };
         let idle = examined().filter_map(|(number, connection)| Some((claim(connection)?, *number)));
@@ -201,7 +201,7 @@ impl Places {
     }
 }
 
-impl Drop for Pass {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         let mut places = self.gate.places();
         places.connections.remove(&self.number);
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_address_has_its_share_and_no_more() {
+    async fn one_address_is_limited_to_its_share() {
         let gate = Arc::new(Gate::new(10, 2));
         let held: Vec<_> = (0..2).map(|_| gate.enter(Some(address(1))).unwrap()).collect();
         assert!(gate.enter(Some(address(1))).is_none());
@@ -238,10 +238,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flood_from_a_few_addresses_makes_room_for_itself() {
+    async fn a_flood_from_a_few_addresses_evicts_its_own_connections() {
         let gate = Arc::new(Gate::new(1000, 100));
         let mut held: Vec<_> = (0..4).map(|last| gate.enter(Some(address(last))).unwrap()).collect();
-        let quiet: Vec<_> = held.iter().map(|pass| pass.activity.clone()).collect();
+        let quiet: Vec<_> = held.iter().map(|permit| permit.activity.clone()).collect();
         for last in (100..120).cycle().take(5000) {
             held.extend(gate.enter(Some(address(last))));
         }
@@ -249,12 +249,12 @@ mod tests {
         assert_eq!(places.connections.len(), 1000);
         for activity in quiet {
             let kept = places.connections.values().any(|connection| Arc::ptr_eq(&connection.activity, &activity));
-            assert!(kept, "a connection from another address was sent away");
+            assert!(kept, "a connection from another address was evicted");
         }
     }
 
     #[tokio::test]
-    async fn when_all_places_are_taken_an_idle_connection_makes_room_and_a_busy_one_does_not() {
+    async fn only_an_idle_connection_is_evicted() {
         let gate = Arc::new(Gate::new(2, 2));
         let (idle, busy) = (gate.enter(Some(address(1))).unwrap(), gate.enter(Some(address(2))).unwrap());
         let _request = busy.activity.request_started();

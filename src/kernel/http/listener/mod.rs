@@ -1,5 +1,5 @@
-//! Listeners: TCP with or without TLS, and the admin socket. We terminate TLS ourselves, so we are the edge of the network, and
-//! every limit that a proxy would give us is kept here: connections in all and by address, handshake, headers, idleness.
+//! Listeners: TCP with or without TLS, and the admin socket. tenantd terminates TLS itself and so is the edge of the network. Every
+//! limit that a proxy would enforce is enforced here: connections in total and per address, handshake, headers and idle time.
 
 mod connection;
 mod gate;
@@ -31,7 +31,7 @@ pub struct Listeners {
     loops: Vec<JoinHandle<()>>,
 }
 
-/// After an error such as too many open files, accepting pauses instead of spinning.
+/// After an error such as too many open files, the listener pauses instead of retrying in a loop.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const BACKLOG: u32 = 1024;
 
@@ -42,7 +42,7 @@ impl Listeners {
         Self { edge, gate, phase: watch::Sender::new(Phase::Serving), loops: Vec::new() }
     }
 
-    /// Serves the API. The address in use, with its port.
+    /// Serves the API. Returns the address in use, with its port.
     pub fn serve_tcp(&mut self, listener: std::net::TcpListener, tls: Option<rustls::ServerConfig>) -> io::Result<SocketAddr> {
         let listener = accepting(listener)?;
         let bound = listener.local_addr()?;
@@ -52,10 +52,10 @@ impl Listeners {
         Ok(bound)
     }
 
-    /// Serves the admin socket. Only this process's user can open it.
+    /// Serves the admin socket. Only the user of this process can open it.
     pub fn serve_unix(&mut self, path: &Path) -> io::Result<()> {
         use std::os::unix::fs::PermissionsExt;
-        // The data directory is locked by this process, so a socket that is there is a leftover.
+        // This process has locked the data directory, so an existing socket is a leftover.
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -67,7 +67,7 @@ impl Listeners {
         Ok(())
     }
 
-    /// Leads people to the same path over HTTPS, and refuses programs.
+    /// Redirects people to the same path over HTTPS, and refuses programs.
     pub fn serve_redirect(&mut self, listener: std::net::TcpListener, https_port: u16) -> io::Result<SocketAddr> {
         let listener = accepting(listener)?;
         let bound = listener.local_addr()?;
@@ -76,21 +76,21 @@ impl Listeners {
         Ok(bound)
     }
 
-    /// Stops accepting, lets requests under way finish within `patience`, then cuts off the rest.
+    /// Stops accepting, lets requests in progress finish within `patience`, then closes the rest.
     pub async fn shutdown(self, patience: Duration) {
         self.phase.send_replace(Phase::Draining);
         for accepting in self.loops {
             drop(accepting.await);
         }
         if tokio::time::timeout(patience, self.gate.emptied()).await.is_err() {
-            tracing::warn!(connections = self.gate.open(), "cutting off connections that did not finish in time");
+            tracing::warn!(connections = self.gate.open(), "closing connections that did not finish in time");
             self.phase.send_replace(Phase::Closing);
             drop(tokio::time::timeout(Duration::from_secs(2), self.gate.emptied()).await);
         }
     }
 }
 
-/// Begins to listen on an address.
+/// Listens on an address.
 pub fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     let socket = if address.is_ipv6() { tokio::net::TcpSocket::new_v6() } else { tokio::net::TcpSocket::new_v4() }?;
     socket.set_reuseaddr(true)?;
@@ -119,25 +119,25 @@ async fn accept_tcp(
         let (stream, remote) = match accepted {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
-        let Some(pass) = gate.enter(Some(remote.ip())) else {
+        let Some(permit) = gate.enter(Some(remote.ip())) else {
             metrics::counter!("tenantd_connections_refused_total").increment(1);
             continue;
         };
-        // Answers are small and written at once; waiting to fill a packet only delays them.
+        // Answers are small and written immediately. Waiting to fill a packet would only delay them.
         drop(stream.set_nodelay(true));
         let peer = Peer { client: Client::Address(remote.ip().to_canonical()), secure: tls.is_some(), https_port };
         let settings = ConnectionSettings::new(&edge.settings().limits);
         let (edge, tls, phase) = (edge.clone(), tls.clone(), phase.clone());
         match tls {
-            None => drop(tokio::spawn(connection::serve(stream, edge, peer, settings, pass, phase))),
+            None => drop(tokio::spawn(connection::serve(stream, edge, peer, settings, permit, phase))),
             Some(tls) => drop(tokio::spawn(async move {
                 match tokio::time::timeout(settings.handshake, tls.accept(stream)).await {
-                    Ok(Ok(stream)) => connection::serve(stream, edge, peer, settings, pass, phase).await,
+                    Ok(Ok(stream)) => connection::serve(stream, edge, peer, settings, permit, phase).await,
                     Ok(Err(error)) => tracing::debug!(%error, %remote, "the TLS handshake failed"),
                     Err(_) => tracing::debug!(%remote, "the TLS handshake took too long"),
                 }
@@ -154,13 +154,13 @@ async fn accept_unix(listener: UnixListener, edge: Arc<Edge>, gate: Arc<Gate>, m
         };
         match accepted {
             Ok((stream, _)) => {
-                let Some(pass) = gate.enter(None) else { continue };
+                let Some(permit) = gate.enter(None) else { continue };
                 let peer = Peer { client: Client::Local, secure: false, https_port: None };
                 let settings = ConnectionSettings::new(&edge.settings().limits);
-                tokio::spawn(connection::serve(stream, edge.clone(), peer, settings, pass, phase.clone()));
+                tokio::spawn(connection::serve(stream, edge.clone(), peer, settings, permit, phase.clone()));
             }
             Err(error) => {
-                tracing::warn!(%error, "an admin connection could not be accepted");
+                tracing::warn!(%error, "failed to accept an admin connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }

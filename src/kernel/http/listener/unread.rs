@@ -1,6 +1,6 @@
-//! The rest of a request body that the handler did not read. HTTP/1.1 sends the next request on the same connection behind it, so the server
-//! reads a small rest to its end and keeps the connection. For a larger rest it answers `Connection: close`, and reads on for a moment:
-//! a socket that is closed with unread bytes resets the connection, and the client may then lose the answer.
+//! The part of a request body that the handler did not read. HTTP/1.1 sends the next request after it on the same connection, so
+//! the server reads a small remainder to its end and keeps the connection. For a larger remainder it answers `Connection: close`
+//! and reads on for a moment. Closing a socket with unread bytes resets the connection, and the client may then lose the answer.
 
 use std::{
     io,
@@ -15,19 +15,19 @@ use futures_util::{Stream, StreamExt};
 use http::header;
 use poem::{Body, Request};
 
-/// The server reads this much of a rest before it answers, in bytes.
+/// The server reads this much of a remainder before it answers, in bytes.
 const KEPT_OPEN: usize = 256 << 10;
-/// How long the answer waits for a rest of that size.
+/// How long the answer waits for a remainder of that size.
 const BEFORE_ANSWER: Duration = Duration::from_millis(500);
 /// The server reads this much after an answer with `Connection: close`, in bytes.
 const LINGERING: usize = 1 << 20;
-/// How long it reads on after such an answer.
+/// How long the server reads on after such an answer.
 const AFTER_ANSWER: Duration = Duration::from_secs(2);
 
 type Pieces = Pin<Box<dyn Stream<Item = io::Result<Bytes>> + Send>>;
 type Rest = Arc<Mutex<Option<Pieces>>>;
 
-/// A body that leaves its rest behind when it is dropped.
+/// A body that stores its remainder when it is dropped.
 struct Followed {
     pieces: Option<Pieces>,
     rest: Rest,
@@ -52,10 +52,10 @@ impl Drop for Followed {
     }
 }
 
-/// The body of a request, as far as its handler does not read it.
+/// The part of a request body that its handler does not read.
 pub(super) struct Unread {
     rest: Rest,
-    /// Whether the client waits for `100 Continue`. Reading would ask it for a body that nobody wants.
+    /// Whether the client waits for `100 Continue`. Reading would make it send a body that nobody needs.
     awaits_continue: bool,
 }
 
@@ -67,7 +67,7 @@ impl Unread {
         Self { rest, awaits_continue: request.headers().contains_key(header::EXPECT) }
     }
 
-    /// Reads the rest. Returns whether the connection can take another request.
+    /// Reads the remainder. Returns whether the connection can take another request.
     pub(super) async fn drain(self) -> bool {
         let rest = self.rest.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(mut pieces) = rest else { return true };
@@ -82,7 +82,7 @@ impl Unread {
     }
 }
 
-/// Reads `pieces` until they end or there are more than `most` bytes. Returns whether they ended.
+/// Reads `pieces` until they end or exceed `most` bytes. Returns whether they ended.
 async fn ends_within(pieces: &mut Pieces, most: usize) -> bool {
     let mut read = 0;
     while read <= most {
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_small_rest_is_read_and_a_large_one_ends_the_connection() {
+    async fn a_large_remainder_ends_the_connection() {
         for (pieces, is_drained) in [(0, true), (1, true), (4, true), (6, false)] {
             let mut request = request(vec![vec![0; 64 << 10]; pieces]);
             let unread = Unread::follow(&mut request);

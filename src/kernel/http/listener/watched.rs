@@ -1,7 +1,7 @@
-//! A connection's bytes, with an eye on when they come, and with an end that does not cut off the last answer.
+//! A connection's bytes. Notes when they arrive, and closes the connection without losing the last answer.
 //!
-//! A socket that is closed with unread bytes is reset, and a client that is still sending then learns of the reset and not of the
-//! answer that it was refused with. So the rest of a refused body is read and thrown away for a while.
+//! Closing a socket with unread bytes resets it. A client that is still sending would then see the reset instead of the answer that
+//! refuses its request. So the server reads and discards the rest of a refused body for a while.
 
 use std::{
     io,
@@ -18,7 +18,7 @@ use tokio::{
 
 use super::gate::Activity;
 
-/// How long, and for how much, the rest of a refused body is waited for.
+/// How long, and up to how many bytes, the server reads the rest of a refused body.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: usize = 16 << 20;
 
@@ -83,7 +83,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 }
 
 impl Lingering {
-    /// Throws away what comes until the client closes, or has had its time.
+    /// Discards what arrives until the client closes, or until the time or the bytes are used up.
     fn poll(&mut self, stream: &mut (impl AsyncRead + Unpin), cx: &mut Context<'_>) -> Poll<()> {
         let mut space = [0; 8 << 10];
         loop {

@@ -1,56 +1,56 @@
-//! Descriptions of members that mean the same in every slice. What a slice says of its own member with `///` comes first.
+//! Descriptions of members that mean the same in every slice. A `///` comment on a slice's own member takes precedence.
 
 use serde_json::{Map, Value};
 
 use super::super::schema::resolve;
 
-/// Members of schemas and parameters, by their names.
+/// The members of schemas and parameters, by name.
 const COMMON: &[(&str, &str)] = &[
-    ("assignee_id", "The user who works on it."),
+    ("assignee_id", "The id of the assigned user."),
     ("at", "When it happened."),
-    ("code", "What is wrong, in one word."),
-    ("contact_id", "The contact: a person at the customer."),
-    ("count", "How many there are."),
-    ("created_after", "Records that were created after this time."),
+    ("code", "A stable code for the error, in one word."),
+    ("contact_id", "The id of the contact, a person at the customer."),
+    ("count", "The number of items."),
+    ("created_after", "Returns only records that were created after this time."),
     ("created_at", "When the record was created."),
-    ("created_before", "Records that were created before this time."),
+    ("created_before", "Returns only records that were created before this time."),
     ("data", "The records of this page."),
     ("delivery_id", "The id of the delivery."),
-    ("description", "A description for people."),
-    ("device_id", "The device."),
-    ("device_ids", "The devices."),
-    ("domain", "The domain, such as `example.com`."),
+    ("description", "A free-text description."),
+    ("device_id", "The id of the device."),
+    ("device_ids", "The ids of the devices."),
+    ("domain", "The domain name, such as `example.com`."),
     ("duration_seconds", "How long it took, in seconds."),
     ("email", "The e-mail address."),
-    ("enabled", "Whether it is switched on."),
-    ("ended_at", "When it ended."),
-    ("external_id", "The name of the record in another system."),
+    ("enabled", "Whether it is active."),
+    ("ended_at", "When it ended. Absent if it has not ended."),
+    ("external_id", "The id of the record in another system."),
     ("id", "The id of the record."),
     ("key_id", "The id of the API key."),
-    ("kind", "What kind it is."),
-    ("message", "What is wrong, in a sentence."),
+    ("kind", "The kind of the record."),
+    ("message", "A sentence that explains the error."),
     ("name", "The name of the record."),
     ("next_attempt_at", "When the next attempt is due."),
     ("operation_id", "The id of the operation."),
-    ("organization_external_id", "The name of the organization in the system that sends the line."),
-    ("organization_id", "The organization."),
-    ("password", "The password."),
-    ("records", "How many records."),
-    ("started_at", "When it began."),
-    ("status", "The state that it is in."),
-    ("tables", "How many tables."),
-    ("tags", "Labels of your own."),
-    ("tenant_id", "The tenant."),
-    ("type", "What type it is."),
-    ("updated_after", "Records that were changed after this time."),
+    ("organization_external_id", "The id of the organization in the system that sends the line."),
+    ("organization_id", "The id of the organization."),
+    ("password", "The password, in plain text. It is never returned."),
+    ("records", "The number of records."),
+    ("started_at", "When it started."),
+    ("status", "The state of the record."),
+    ("tables", "The number of tables."),
+    ("tags", "Labels that you choose."),
+    ("tenant_id", "The id of the tenant."),
+    ("type", "The type of the record."),
+    ("updated_after", "Returns only records that were changed after this time."),
     ("updated_at", "When the record was last changed."),
-    ("updated_before", "Records that were changed before this time."),
-    ("version", "The version of the record, from 1. Every change adds one."),
+    ("updated_before", "Returns only records that were changed before this time."),
+    ("version", "The version of the record. It starts at 1, and every change increases it by one."),
     ("webhook_id", "The id of the webhook endpoint."),
     ("workflow_id", "The id of the workflow."),
 ];
 
-/// Describes the properties and the parameters below `value` that have no description yet.
+/// Describes the properties and parameters below `value` that have no description yet.
 pub(super) fn complete(value: &mut Value, components: &Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| complete(item, components)),
@@ -86,7 +86,7 @@ fn describe(name: &str, member: &mut Value, components: &Value) {
     }
 }
 
-/// Whether a member is described by itself, or by the schema that it, its items or one of its forms refer to.
+/// Whether a member has its own description, or one from the schema that it, its items or one of its forms refer to.
 pub fn is_described(member: &Value, components: &Value) -> bool {
     let forms = |member: &Map<String, Value>| -> Vec<Value> {
         let forms = ["anyOf", "oneOf"].iter().filter_map(|word| member.get(*word)?.as_array().cloned()).flatten();

@@ -1,11 +1,12 @@
-//! An example for every body: taken from the schema where it has one, put together from its parts where it has not.
+//! An example for every body: from the schema if it has one, otherwise composed from its parts.
 
 use poem_openapi::types::ParseFromJSON;
 use serde_json::{Map, Value, json};
 
 use super::super::schema::resolve;
 
-/// Gives types their examples in the published document, each from its file in the folder `examples` beside the caller's file.
+/// Gives types their examples in the published document. Each example comes from its file in the folder `examples` next to the
+/// caller's file.
 #[macro_export]
 macro_rules! examples {
     ($($type:ty => $file:literal,)*) => {$(
@@ -17,14 +18,14 @@ macro_rules! examples {
     )*};
 }
 
-/// Reads a file of [`examples!`]. Every server needs all of them to start, so a wrong one cannot get past the first test.
+/// Reads a file of [`examples!`]. Every server needs all of them to start, so the first test finds a wrong one.
 #[expect(clippy::panic, reason = "the file is part of the program, and `Example` returns no error")]
 pub fn read_example<T: ParseFromJSON>(file: &str) -> T {
     T::parse_from_json_string(file)
-        .unwrap_or_else(|error| panic!("the file with the example of {}: {}", T::name(), error.into_message()))
+        .unwrap_or_else(|error| panic!("the example file of {} is not valid: {}", T::name(), error.into_message()))
 }
 
-/// How deep an example is put together; no schema of ours nests further.
+/// The depth at which composing an example stops. None of our schemas nests deeper.
 const MAX_DEPTH: usize = 12;
 
 pub(super) fn fill(operation: &mut Map<String, Value>, components: &Value) {
@@ -48,7 +49,7 @@ fn fill_content(holder: &mut Value, components: &Value) {
     }
 }
 
-/// A value that the schema allows.
+/// Returns a value that the schema allows.
 pub(super) fn of(schema: &Value, components: &Value, depth: usize) -> Value {
     let schema = resolve(schema, components);
     if let Some(given) = schema.get("examples").and_then(|examples| examples.get(0)).or_else(|| schema.get("default")) {
@@ -77,7 +78,7 @@ pub(super) fn of(schema: &Value, components: &Value, depth: usize) -> Value {
         "array" => json!([]),
         "integer" | "number" => schema.get("minimum").cloned().unwrap_or_else(|| json!(1)),
         "boolean" => json!(true),
-        // Only passwords are written and never read.
+        // Only passwords are write-only.
         _ if schema.get("writeOnly") == Some(&json!(true)) => json!("correct horse battery staple"),
         _ => match schema.get("format").and_then(Value::as_str) {
             Some("date") => json!("2026-01-31"),

@@ -1,7 +1,7 @@
-//! The published document. poem-openapi derives a draft of it from the handlers' signatures; this folder turns the draft into what
-//! we publish: OpenAPI 3.1, full paths, media types without a charset, every status, an example for every body.
+//! The published document. poem-openapi derives a draft from the handlers' signatures. This folder turns the draft into the
+//! document that we publish: OpenAPI 3.1, full paths, media types without a charset, every status, and an example for every body.
 //!
-//! **Invariant:** the published document is what input is checked against (`operations`), so it cannot drift from the server.
+//! **Invariant:** input is checked against the published document (`operations`), so the document cannot differ from the server.
 
 mod descriptions;
 mod example;
@@ -13,21 +13,21 @@ use std::{collections::BTreeMap, sync::Arc};
 use poem_openapi::{registry::Registry, types::Type};
 use serde_json::{Map, Value, json};
 
-use super::mark::Marks;
+use super::{mark::Marks, rate::RateClass};
 
 pub use descriptions::is_described;
 pub use example::read_example;
 
-/// The draft names what an operation needs by one of these in front of its security requirement.
+/// The prefix of a security requirement in the draft that names what an operation requires.
 pub const NEED_PREFIX: &str = "need:";
 
-/// A query as one object in a handler's signature; the document lists its fields as parameters.
+/// The name of the argument for a query that is one object in a handler's signature. The document lists its fields as parameters.
 pub const QUERY_PARAMETER: &str = "query";
 
-/// The same for a query that somebody else's protocol defines: what it has beyond the declared fields is left alone.
+/// The same for a query that an external protocol defines. Parameters beyond the declared fields are ignored.
 pub const OPEN_QUERY_PARAMETER: &str = "open_query";
 
-/// What the document says about itself.
+/// The title, version and description of the document.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
     pub title: &'static str,
@@ -35,21 +35,21 @@ pub struct About {
     pub description: &'static str,
 }
 
-/// A document, and what its operations say to the edge alone, by their ids.
+/// A document, and the marks of its operations by operation id, which only the edge sees.
 #[derive(Debug)]
 pub struct Document {
     pub published: Arc<Value>,
     pub marks: BTreeMap<String, Marks>,
 }
 
-/// The schemas of `T` and of what it is made of, for a document without an operation that has it.
+/// The schemas of `T` and of its parts, for a document in which no operation uses them.
 pub fn schemas<T: Type>() -> Map<String, Value> {
     let mut registry = Registry::new();
     T::register(&mut registry);
     registry.schemas.iter().filter_map(|(name, schema)| Some((name.clone(), serde_json::to_value(schema).ok()?))).collect()
 }
 
-/// The schema of `T` as input, which can be checked against by itself: nothing but what is declared is allowed.
+/// The schema of `T` as input. It works by itself and allows only what it declares.
 pub fn input_schema<T: Type>() -> Value {
     let reference = format!("#/components/schemas/{}", T::name());
     let body = json!({"requestBody": {"$ref": reference}});
@@ -59,30 +59,33 @@ pub fn input_schema<T: Type>() -> Value {
     json!({"$ref": reference, "components": components})
 }
 
-/// What of a document only the composition root can say.
+/// Parts of a document that only the composition root knows.
 #[derive(Debug, Default)]
-pub struct More {
-    /// They join the schemas of the draft or take their place.
+pub struct Additions {
+    /// Schemas that are added to the draft or replace those of the draft.
     pub schemas: Map<String, Value>,
-    /// Requests that the server sends to its clients, by their names.
+    /// Requests that the server sends to its clients, by name.
     pub webhooks: Map<String, Value>,
 }
 
 /// Turns poem-openapi's draft into the published document.
-pub fn publish(draft: &str, about: About, more: More) -> Result<Document, String> {
-    let webhooks = Value::Object(more.webhooks);
+pub fn publish(draft: &str, about: About, additions: Additions) -> Result<Document, String> {
+    let webhooks = Value::Object(additions.webhooks);
     let mut document: Value = serde_json::from_str(draft).map_err(|error| error.to_string())?;
     let mut components = document.get_mut("components").map_or_else(|| json!({}), Value::take);
     if let Some(drafted) = components.get_mut("schemas").and_then(Value::as_object_mut) {
-        drafted.extend(more.schemas);
+        drafted.extend(additions.schemas);
     }
     normalize::schema_tree(&mut components);
     let mut paths = document.get_mut("paths").map_or_else(|| json!({}), Value::take);
     normalize::schema_tree(&mut paths);
     let mut marks = BTreeMap::new();
-    for (path, operation) in operations_mut(&mut paths) {
+    for (path, method, operation) in operations_mut(&mut paths) {
         let id = operation.get("operationId").and_then(Value::as_str).ok_or_else(|| format!("{path}: no operation id"))?.to_owned();
-        marks.insert(id, normalize::operation(&path, operation, &components)?);
+        let found = normalize::operation(&path, operation, &components)?;
+        let class = found.class.unwrap_or_else(|| RateClass::usual(operation.contains_key("x-need"), &method));
+        operation.insert("x-rate-class".to_owned(), json!(class.name()));
+        marks.insert(id, found);
         responses::complete(&path, operation, &components);
     }
     normalize::close_inputs(&paths, &mut components);
@@ -90,7 +93,7 @@ pub fn publish(draft: &str, about: About, more: More) -> Result<Document, String
     let known = components.clone();
     descriptions::complete(&mut components, &known);
     descriptions::complete(&mut paths, &known);
-    for (_, operation) in operations_mut(&mut paths) {
+    for (_, _, operation) in operations_mut(&mut paths) {
         example::fill(operation, &components);
     }
     add_security_schemes(&mut components);
@@ -122,12 +125,14 @@ pub fn example(document: &Value, schema: &str) -> Value {
     example::of(&json!({"$ref": format!("#/components/schemas/{schema}")}), &components, 0)
 }
 
-/// Every operation of `paths` with the path that it is under.
-fn operations_mut(paths: &mut Value) -> Vec<(String, &mut Map<String, Value>)> {
+/// Every operation of `paths`, with its path and method.
+fn operations_mut(paths: &mut Value) -> Vec<(String, String, &mut Map<String, Value>)> {
     let paths = paths.as_object_mut().into_iter().flatten();
     let operations = paths.flat_map(|(path, methods)| {
         let methods = methods.as_object_mut().into_iter().flatten();
-        methods.filter_map(move |(_, operation)| operation.as_object_mut().map(|operation| (path.clone(), operation)))
+        methods.filter_map(move |(method, operation)| {
+            operation.as_object_mut().map(|operation| (path.clone(), method.clone(), operation))
+        })
     });
     operations.collect()
 }
@@ -138,12 +143,12 @@ fn add_security_schemes(components: &mut Value) {
             "securitySchemes".to_owned(),
             json!({
                 "bearer": {"type": "http", "scheme": "bearer", "description": "An API key: `Authorization: Bearer tck_live_…`."},
-                "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key in a header of its own."},
+                "api_key": {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key in its own header."},
                 "session": {
                     "type": "apiKey",
                     "in": "cookie",
                     "name": "__Host-tenantd_session",
-                    "description": "The cookie of a signed-in person. Its name is `tenantd_session` where the listener is plain HTTP.",
+                    "description": "The session cookie of a signed-in person. On a plain HTTP listener its name is `tenantd_session`.",
                 },
             }),
         );

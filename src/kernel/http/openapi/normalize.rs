@@ -1,4 +1,4 @@
-//! From OpenAPI 3.0 as poem-openapi writes it to 3.1 as we publish it.
+//! Converts the OpenAPI 3.0 of poem-openapi to the 3.1 that we publish.
 
 use std::collections::BTreeSet;
 
@@ -9,24 +9,36 @@ use super::{
     NEED_PREFIX, OPEN_QUERY_PARAMETER, QUERY_PARAMETER,
 };
 
-/// Header parameters as handlers name their arguments, as HTTP names them, and what they are for.
+/// Header parameters: the name of the handler's argument, the HTTP name, and the description.
 const HEADERS: [(&str, &str, &str); 3] = [
-    ("if_match", "If-Match", "The `ETag` that the record must still have; else nothing is changed."),
-    ("if_none_match", "If-None-Match", "An `ETag` that you have already; the record is sent only when it has another."),
-    ("idempotency_key", "Idempotency-Key", "A name for this request. Repeated within a day, it gets the first answer again."),
+    (
+        "if_match",
+        "If-Match",
+        "The `ETag` that the record must have. If it has changed, the request fails with 412 and changes nothing.",
+    ),
+    (
+        "if_none_match",
+        "If-None-Match",
+        "An `ETag` that you already have. If the record still has it, the answer is 304 without a body.",
+    ),
+    (
+        "idempotency_key",
+        "Idempotency-Key",
+        "A unique name for this request. Within 24 hours, a repeated request with the same key gets the first answer again.",
+    ),
 ];
 
-/// Members of a schema that hold values, not schemas.
+/// Members of a schema that hold values instead of schemas.
 pub(super) const VALUES: [&str; 5] = ["example", "examples", "default", "enum", "const"];
 
-/// Rewrites all schemas below `value`: null as a type, bounds as numbers, references without a wrapper, no noise.
+/// Rewrites all schemas below `value`: null as a type, bounds as numbers, references without a wrapper, no redundant members.
 pub(super) fn schema_tree(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(schema_tree),
         Value::Object(object) => {
             for (name, part) in object.iter_mut().filter(|(name, _)| !VALUES.contains(&name.as_str())) {
                 match part {
-                    // The members in here are names that somebody chose: a property can be called `type` or `example` too.
+                    // The members in `properties` have names that somebody chose: a property can be called `type` or `example` too.
                     Value::Object(properties) if name == "properties" => properties.values_mut().for_each(schema_tree),
                     _ => schema_tree(part),
                 }
@@ -47,7 +59,7 @@ pub(super) fn schema_tree(value: &mut Value) {
     }
 }
 
-/// `allOf: [reference, annotations]` is a 3.0 crutch: in 3.1 annotations stand beside the reference.
+/// `allOf: [reference, annotations]` is a workaround of 3.0. In 3.1 annotations are allowed next to the reference.
 fn unwrap_reference(object: &mut Map<String, Value>) {
     let Some(Value::Array(parts)) = object.get("allOf") else { return };
     let reference = parts.first().and_then(|part| part.get("$ref")).cloned();
@@ -84,7 +96,7 @@ fn exclusive_bound(object: &mut Map<String, Value>, bound: &str, exclusive: &str
     }
 }
 
-/// poem-openapi keeps bounds as floating point: `1.0` is published as `1`.
+/// poem-openapi stores bounds as floating point. `1.0` is published as `1`.
 fn whole_bounds(object: &mut Map<String, Value>) {
     for name in ["minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"] {
         let whole =
@@ -96,7 +108,7 @@ fn whole_bounds(object: &mut Map<String, Value>) {
     }
 }
 
-/// The range of unsigned numbers, which poem-openapi says by their format alone.
+/// Adds the range of unsigned numbers, which poem-openapi expresses only by their format.
 fn unsigned_bounds(object: &mut Map<String, Value>) {
     let most = match object.get("format").and_then(Value::as_str) {
         Some("uint32") => u64::from(u32::MAX),
@@ -121,7 +133,7 @@ pub(super) fn operation(path: &str, operation: &mut Map<String, Value>, componen
     Ok(marks)
 }
 
-/// `need:scope:x` of the draft becomes a requirement of any of our schemes, with the scope as its role. Marks are taken out.
+/// Turns `need:scope:x` of the draft into a requirement of any of our schemes, with the scope as its role. Removes the marks.
 fn security(path: &str, operation: &mut Map<String, Value>) -> Result<Marks, String> {
     let requirements = operation.remove("security").unwrap_or_else(|| json!([]));
     let names = requirements.as_array().into_iter().flatten().filter_map(Value::as_object).flat_map(|names| names.keys());
@@ -130,7 +142,7 @@ fn security(path: &str, operation: &mut Map<String, Value>) -> Result<Marks, Str
     match needs.as_slice() {
         [] => operation.insert("security".to_owned(), json!([])),
         [need] => {
-            // Of several scopes each by itself is enough: an alternative for each.
+            // Each of several scopes is enough by itself, so each becomes an alternative.
             let scopes: Vec<Vec<&str>> = match (need.strip_prefix("any_scope:"), need.strip_prefix("all_scopes:")) {
                 (Some(names), _) => names.split(',').map(|name| vec![name]).collect(),
                 (None, Some(names)) => vec![names.split(',').collect()],
@@ -140,7 +152,7 @@ fn security(path: &str, operation: &mut Map<String, Value>) -> Result<Marks, Str
             operation.insert("x-need".to_owned(), json!(need));
             operation.insert("security".to_owned(), scopes.iter().flat_map(schemes).collect())
         }
-        _ => return Err(format!("an operation of {path} names more than one need")),
+        _ => return Err(format!("an operation of {path} has more than one requirement")),
     };
     Ok(Marks::find(&names))
 }
@@ -201,7 +213,7 @@ fn expand_query(schema: &Value, components: &Value) -> Vec<Value> {
     properties.map(parameter).collect()
 }
 
-/// A parameter is described beside its schema, not inside of it.
+/// Moves the description of a parameter from its schema to the parameter.
 fn lift_description(parameter: &mut Map<String, Value>) {
     let inner = parameter.get_mut("schema").and_then(Value::as_object_mut).and_then(|schema| schema.remove("description"));
     if let Some(description) = inner
@@ -219,8 +231,8 @@ fn strip_charset(content: &mut Value) {
     }
 }
 
-/// Objects that clients send hold nothing but what is declared, and texts that must not be empty are not blank either. Blanks in lines are
-/// left alone: agents pass on what they find.
+/// Closes the objects that clients send: only declared members are allowed, and texts that must not be empty must not be blank
+/// either. Blank texts in lines are accepted, because agents pass on what they find.
 pub(super) fn close_inputs(paths: &Value, components: &mut Value) {
     let operations = paths.as_object().into_iter().flatten().flat_map(|(_, methods)| methods.as_object().into_iter().flatten());
     let bodies = operations.filter_map(|(_, operation)| operation.get("requestBody"));
@@ -242,7 +254,7 @@ pub(super) fn close_inputs(paths: &Value, components: &mut Value) {
     }
 }
 
-/// The names of the responses and schemas that these values lead to.
+/// The names of the responses and schemas that these values refer to, directly or indirectly.
 fn reachable<'a>(from: impl IntoIterator<Item = &'a Value>, components: &Value) -> BTreeSet<String> {
     let (mut open, mut found) = (Vec::new(), BTreeSet::new());
     for value in from {
@@ -287,7 +299,7 @@ fn references(value: &Value, out: &mut Vec<String>) {
     }
 }
 
-/// Keeps the responses and the schemas that an operation refers to.
+/// Keeps only the responses and schemas that an operation refers to.
 pub(super) fn drop_unused(operations: [&Value; 2], components: &mut Value) {
     let used = reachable(operations, components);
     for kind in ["responses", "schemas"] {

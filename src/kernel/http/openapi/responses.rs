@@ -1,5 +1,5 @@
-//! Every status that an operation can answer with. What follows from its shape (a body, a credential, an id, a precondition) is
-//! added here once, so that no handler has to list it.
+//! Every status that an operation can answer with. Statuses that follow from the shape of an operation (a body, a credential, an
+//! id, a precondition) are added here once, so that no handler lists them.
 
 use serde_json::{Map, Value, json};
 
@@ -44,7 +44,7 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
             (text("in"), text("name"))
         })
         .collect();
-    // A scope that can be a record's id, and not one of the scopes of keys.
+    // Finds a `scope` that can be the id of a record, as opposed to the scopes of keys.
     let scopes_record = operation.get("parameters").and_then(Value::as_array).into_iter().flatten().any(|parameter| {
         let pattern = parameter.pointer("/schema/pattern").and_then(Value::as_str).unwrap_or_default();
         parameter.get("name").and_then(Value::as_str) == Some("scope") && pattern.contains("org_")
@@ -60,7 +60,7 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
         408 | 413 | 415 => has_body,
         409 => header("Idempotency-Key") || header("If-Match") || (names_record && has_body),
         412 => header("If-Match"),
-        // Only who asks another server meets these, and declares them.
+        // Only operations that call another server have these, and they declare them.
         502 | 504 => false,
         _ => true,
     };
@@ -68,9 +68,9 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
     for shared in &SHARED {
         let reference = json!({"$ref": format!("#/components/responses/{}", shared.name)});
         match responses.get_mut(&shared.status.to_string()) {
-            // Declared without saying more: the shared one says it.
+            // A status that is declared without content gets the shared response.
             Some(declared) if declared.get("content").is_none() => *declared = reference,
-            // A page for people: whoever does not accept it gets the problem.
+            // A page for people. A client that does not accept it gets the problem.
             Some(declared) => {
                 if let Some(content) = declared.get_mut("content").and_then(Value::as_object_mut) {
                     content.extend(problem_content(shared));
@@ -89,7 +89,7 @@ pub(super) fn complete(path: &str, operation: &mut Map<String, Value>, component
     }
 }
 
-/// Whether the body holds a secret: then it is a credential itself, and can be refused as one.
+/// Whether the body holds a secret. Such a body is a credential, and can be refused as one.
 fn takes_password(operation: &Map<String, Value>, components: &Value) -> bool {
     body_properties(operation, components).any(|(_, schema)| schema.get("writeOnly") == Some(&json!(true)))
 }
@@ -102,11 +102,11 @@ fn body_properties<'a>(operation: &'a Map<String, Value>, components: &'a Value)
 
 fn default_description(status: &str) -> &'static str {
     match status {
-        "200" => "The answer.",
-        "201" => "Created.",
-        "204" => "Done; there is nothing to say.",
-        "304" => "Not changed since the version that `If-None-Match` names.",
-        _ => "See the problem's code.",
+        "200" => "The request succeeded.",
+        "201" => "The record was created.",
+        "204" => "The request succeeded. The answer has no body.",
+        "304" => "The record still has the version that `If-None-Match` names.",
+        _ => "An error. Its `code` says what went wrong.",
     }
 }
 
@@ -124,18 +124,18 @@ pub(super) fn add_components(components: &mut Value) {
 }
 
 fn response(shared: &Shared) -> Value {
-    let mut headers = json!({"X-Request-Id": {"description": "Names this request in the logs.", "schema": {"type": "string"}}});
+    let mut headers = json!({"X-Request-Id": {"description": "The id of this request in the logs.", "schema": {"type": "string"}}});
     if let Some(headers) = headers.as_object_mut() {
         if matches!(shared.status, 429 | 503) {
-            let retry = json!({"description": "Seconds to wait.", "schema": {"type": "integer", "minimum": 0}});
+            let retry = json!({"description": "How many seconds to wait before you repeat the request.", "schema": {"type": "integer", "minimum": 0}});
             headers.insert("Retry-After".to_owned(), retry);
         }
         if shared.status == 403 {
-            let quota = "With `quota_exceeded`: the quota, its limit and its use, such as `records;limit=1000;used=1000`.";
+            let quota = "With `quota_exceeded`: the quota, its limit and its current use, such as `records;limit=1000;used=1000`.";
             headers.insert("X-Quota".to_owned(), json!({"description": quota, "schema": {"type": "string"}}));
         }
         if shared.status == 401 {
-            let challenge = json!({"description": "How to authenticate.", "schema": {"type": "string"}});
+            let challenge = json!({"description": "The authentication scheme to use.", "schema": {"type": "string"}});
             headers.insert("WWW-Authenticate".to_owned(), challenge);
         }
     }
@@ -165,32 +165,32 @@ fn problem_schema() -> Value {
         "description": "An error (RFC 9457).",
         "required": ["type", "title", "status", "code", "detail", "instance", "request_id"],
         "properties": {
-            "type": {"type": "string", "description": "The code's place in the documentation."},
-            "title": {"type": "string", "description": "The code in words."},
+            "type": {"type": "string", "description": "The URL of the code's documentation."},
+            "title": {"type": "string", "description": "A short title for the code."},
             "status": {"type": "integer", "description": "The HTTP status."},
-            "code": {"type": "string", "enum": codes, "description": "Stable: decide by this."},
-            "detail": {"type": "string", "description": "What went wrong this time, and what to do."},
+            "code": {"type": "string", "enum": codes, "description": "A stable code. Use it in programs to decide what to do."},
+            "detail": {"type": "string", "description": "What went wrong with this request, and what to do next."},
             "instance": {"type": "string", "description": "The path of the request."},
-            "request_id": {"type": "string", "description": "Names this request in the logs."},
-            "errors": {"type": "array", "items": {"$ref": "#/components/schemas/FieldError"}, "description": "What is wrong with the input: at most 50 errors, and as many as a body of 16 KiB has room for."},
-            "more_errors": {"type": "boolean", "description": "Whether more is wrong than `errors` lists."},
-            "total_errors": {"type": "integer", "description": "How many errors there are in all, if more than are listed and if that is known."},
-            "required_scopes": {"type": "array", "items": {"type": "string"}, "description": "Scopes of which the key needs one."},
-            "allowed_transitions": {"type": "array", "items": {"type": "string"}, "description": "The states that the record can go to."},
-            "current_version": {"type": "integer", "description": "The record's version now."},
-            "retry_after_seconds": {"type": "integer", "description": "How long to wait."},
+            "request_id": {"type": "string", "description": "The id of this request in the logs."},
+            "errors": {"type": "array", "items": {"$ref": "#/components/schemas/FieldError"}, "description": "The errors in the input: at most 50, and no more than fit into a body of 16 KiB."},
+            "more_errors": {"type": "boolean", "description": "`true` if there are more errors than `errors` lists. Otherwise absent."},
+            "total_errors": {"type": "integer", "description": "The total number of errors. Present only if there are more than are listed and the number is known."},
+            "required_scopes": {"type": "array", "items": {"type": "string"}, "description": "The scopes that are missing. `detail` says whether you need one or all of them."},
+            "allowed_transitions": {"type": "array", "items": {"type": "string"}, "description": "The states that the record can change to."},
+            "current_version": {"type": "integer", "description": "The current version of the record."},
+            "retry_after_seconds": {"type": "integer", "description": "How many seconds to wait before you repeat the request."},
         },
     })
 }
 
-/// What a problem says of one of several records: all but what is the same for the whole request.
+/// The members of a problem that apply to one of several records: all except those of the whole request.
 fn item_problem_schema(problem: &Value) -> Value {
     let of_request = ["type", "title", "status", "instance", "request_id", "more_errors", "total_errors"];
     let mut properties = problem.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
     properties.retain(|name, _| !of_request.contains(&name.as_str()));
     json!({
         "type": "object",
-        "description": "Why one of several records failed.",
+        "description": "The error of one record in a request for several.",
         "required": ["code", "detail"],
         "properties": properties,
     })
@@ -199,16 +199,16 @@ fn item_problem_schema(problem: &Value) -> Value {
 fn field_error_schema() -> Value {
     json!({
         "type": "object",
-        "description": "One thing that is wrong with the input. Exactly one of pointer, parameter and header says where.",
+        "description": "One error in the input. Exactly one of `pointer`, `parameter` and `header` says where it is.",
         "required": ["code", "message"],
         "properties": {
-            "pointer": {"type": "string", "description": "A JSON pointer into the body."},
-            "parameter": {"type": "string", "description": "A parameter of the query or the path."},
-            "header": {"type": "string", "description": "A header."},
-            "code": {"type": "string", "description": "What is wrong, in one word."},
-            "message": {"type": "string", "description": "What is wrong, in a sentence."},
-            "allowed": {"type": "array", "items": {"type": "string"}, "description": "The values that are allowed."},
-            "suggestion": {"type": "string", "description": "What was probably meant."},
+            "pointer": {"type": "string", "description": "A JSON pointer into the request body."},
+            "parameter": {"type": "string", "description": "The name of a query or path parameter."},
+            "header": {"type": "string", "description": "The name of a header."},
+            "code": {"type": "string", "description": "A stable code for the error, in one word."},
+            "message": {"type": "string", "description": "A sentence that explains the error."},
+            "allowed": {"type": "array", "items": {"type": "string"}, "description": "The allowed values, if there are few."},
+            "suggestion": {"type": "string", "description": "The allowed value that is closest to yours."},
         },
     })
 }

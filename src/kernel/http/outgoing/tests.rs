@@ -1,4 +1,4 @@
-//! Streamed answers: their shares of the places, and how they end.
+//! Streamed answers: how places are shared, and how answers end.
 
 use futures_util::StreamExt;
 use tokio::sync::oneshot;
@@ -26,7 +26,7 @@ fn tenant(number: u8) -> TenantId {
 }
 
 #[tokio::test]
-async fn a_tenant_takes_its_share_of_the_places_and_no_more() {
+async fn a_tenant_is_limited_to_its_share_of_the_places() {
     let limits = tenantd_base::config::load(None, [], &[]).unwrap().limits;
     let streams = Streams::new("tests", &limits, &store(Quotas { streams: 4, ..Quotas::UNLIMITED }));
     let mut open = Vec::new();
@@ -34,12 +34,12 @@ async fn a_tenant_takes_its_share_of_the_places_and_no_more() {
         open.push(streams.start(tenant(1), LINES, async |out| out.send("1\n").await).unwrap());
     }
     let refused = streams.start(tenant(1), LINES, async |_| Ok(())).unwrap_err();
-    assert!(refused.detail.starts_with("Your tenant has 4 tests under way"), "{}", refused.detail);
+    assert!(refused.detail.starts_with("Your tenant has 4 tests in progress"), "{}", refused.detail);
     assert_eq!(refused.code, Code::RateLimited);
     let other = streams.start(tenant(2), LINES, async |out| out.send("2\n").await).unwrap();
     assert_eq!(text(other).await.unwrap(), "2\n");
     let taken = open.pop().unwrap();
-    let over = outcome(&taken.under_way);
+    let over = outcome(&taken.handle);
     assert_eq!(text(taken).await.unwrap(), "1\n");
     assert_eq!(over.await.unwrap(), Outcome::Taken);
     streams.start(tenant(1), LINES, async |_| Ok(())).unwrap();
@@ -47,26 +47,26 @@ async fn a_tenant_takes_its_share_of_the_places_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_tenant_without_a_place_gets_one_when_others_have_taken_all() {
+async fn a_tenant_without_a_place_gets_one_when_all_are_taken() {
     let streams = streams(Duration::from_hours(1));
     let start = |number| streams.start(tenant(number), LINES, async |out| out.send("1\n").await);
     let mut open = Vec::new();
     for number in 1..=5 {
         open.push(start(number).unwrap());
-        assert_eq!(start(number).unwrap_err().detail, "Too many tests are under way.", "a second one of {number}");
+        assert_eq!(start(number).unwrap_err().detail, "Too many tests are in progress.", "a second one of {number}");
     }
     assert_eq!(start(6).unwrap_err().code, Code::Unavailable, "four more at most");
-    let over = outcome(&open[4].under_way);
+    let over = outcome(&open[4].handle);
     text(open.pop().unwrap()).await.unwrap();
     over.await.unwrap();
     start(6).unwrap();
 }
 
-/// How the answer went, once it is over.
-fn outcome(under_way: &UnderWay) -> oneshot::Receiver<Outcome> {
-    let (tell, told) = oneshot::channel();
-    under_way.at_end(|outcome| tell.send(outcome).unwrap());
-    told
+/// The outcome of the answer, once it has ended.
+fn outcome(handle: &StreamHandle) -> oneshot::Receiver<Outcome> {
+    let (sender, receiver) = oneshot::channel();
+    handle.at_end(|outcome| sender.send(outcome).unwrap());
+    receiver
 }
 
 async fn text(answer: Streamed) -> Result<String, String> {
@@ -74,55 +74,55 @@ async fn text(answer: Streamed) -> Result<String, String> {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_given_up_and_nothing_is_kept_for_it() {
+async fn a_client_that_reads_nothing_is_abandoned() {
     let streams = streams(Duration::from_millis(1));
-    let (told, gave_up) = oneshot::channel();
+    let (sender, gave_up) = oneshot::channel();
     let answer = streams.start(tenant(1), LINES, async |out| {
         for _ in 0..PIECES {
             out.send("1\n").await?;
         }
         let sent = out.send("1\n").await;
-        drop(told.send(sent.clone()));
+        drop(sender.send(sent.clone()));
         sent
     });
     let answer = answer.unwrap();
-    let outcome = outcome(&answer.under_way);
-    assert_eq!(gave_up.await.unwrap(), Err(Broken::Unwanted));
+    let outcome = outcome(&answer.handle);
+    assert_eq!(gave_up.await.unwrap(), Err(StreamError::Unwanted));
     assert_eq!(outcome.await.unwrap(), Outcome::Stuck);
-    assert!(answer.pieces.0.lock().is_empty(), "the pieces are let go although the answer is still there");
+    assert!(answer.pieces.0.lock().is_empty(), "the pieces are freed although the answer still exists");
     assert_eq!(streams.places.available_permits(), 1);
-    assert!(text(answer).await.is_err(), "a client that comes back does not take what is left for all");
+    assert!(text(answer).await.is_err(), "a client that returns does not mistake the rest for the whole");
 }
 
 #[tokio::test]
-async fn an_answer_is_under_way_until_its_last_piece_is_taken() {
+async fn an_answer_lasts_until_its_last_piece_is_taken() {
     let streams = streams(Duration::from_hours(1));
     let answer = streams.start(tenant(1), LINES, async |out| out.send("1\n").await).unwrap();
-    let (other, mut outcome) = (streams.start(tenant(1), LINES, async |_| Ok(())), outcome(&answer.under_way));
-    assert_eq!(other.unwrap_err().detail, "Too many tests are under way.");
+    let (other, mut outcome) = (streams.start(tenant(1), LINES, async |_| Ok(())), outcome(&answer.handle));
+    assert_eq!(other.unwrap_err().detail, "Too many tests are in progress.");
     tokio::task::yield_now().await;
-    assert_eq!(outcome.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it is made, but not taken");
+    assert_eq!(outcome.try_recv(), Err(oneshot::error::TryRecvError::Empty), "it is produced, but not read");
     assert_eq!(text(answer).await.unwrap(), "1\n");
     assert_eq!(outcome.await.unwrap(), Outcome::Taken);
     assert_eq!(streams.places.available_permits(), 1);
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_the_end_of_its_answer_is_given_up() {
+async fn a_client_that_does_not_read_the_end_is_abandoned() {
     let answer = streams(Duration::from_millis(1)).start(tenant(1), LINES, async |out| out.send("1\n").await).unwrap();
-    assert_eq!(outcome(&answer.under_way).await.unwrap(), Outcome::Stuck);
+    assert_eq!(outcome(&answer.handle).await.unwrap(), Outcome::Stuck);
     assert!(text(answer).await.is_err());
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_made_to_its_end_breaks_off() {
+async fn an_incomplete_answer_breaks_off() {
     let streams = streams(Duration::from_hours(1));
     let failed = streams.start(tenant(1), LINES, async |out| {
         out.send("1\n").await?;
-        Err(Broken::failed("the disk is gone"))
+        Err(StreamError::failed("the disk is gone"))
     });
     let failed = text(failed.unwrap()).await.unwrap_err();
-    assert!(!failed.contains("disk"), "what failed is no business of the client's: {failed}");
+    assert!(!failed.contains("disk"), "the client does not see what failed: {failed}");
     let panicked = streams.start(tenant(1), LINES, async |out| {
         out.send("1\n").await?;
         panic!("a maker that panics on purpose")
@@ -132,7 +132,7 @@ async fn an_answer_that_is_not_made_to_its_end_breaks_off() {
 }
 
 #[tokio::test]
-async fn an_answer_breaks_off_before_the_piece_that_its_caller_may_not_have() {
+async fn an_answer_breaks_off_when_its_caller_loses_their_rights() {
     for allowed in 0..4 {
         let streams = streams(Duration::from_hours(1));
         let answer = streams.start(tenant(1), LINES, async |out| {
@@ -140,8 +140,8 @@ async fn an_answer_breaks_off_before_the_piece_that_its_caller_may_not_have() {
             out.send("2\n").await
         });
         let answer = answer.unwrap();
-        let (outcome, asked) = (outcome(&answer.under_way), std::sync::atomic::AtomicUsize::new(0));
-        answer.under_way.watch(move || asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < allowed);
+        let (outcome, asked) = (outcome(&answer.handle), std::sync::atomic::AtomicUsize::new(0));
+        answer.handle.watch(move || asked.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < allowed);
         let mut body = Box::pin(answer.into_response().into_body().into_bytes_stream());
         let mut taken = 0;
         let ended_well = loop {
@@ -151,7 +151,7 @@ async fn an_answer_breaks_off_before_the_piece_that_its_caller_may_not_have() {
                 None => break true,
             }
         };
-        // Two pieces and the end.
+        // There are two pieces and the end.
         assert_eq!((taken, ended_well), (allowed.min(2), allowed == 3), "{allowed}");
         drop(body);
         assert_eq!(outcome.await.unwrap(), Outcome::Taken);
@@ -160,24 +160,24 @@ async fn an_answer_breaks_off_before_the_piece_that_its_caller_may_not_have() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_dropped_is_over_as_soon_as_its_maker_asks() {
+async fn a_dropped_answer_ends_at_the_next_piece() {
     let (go, gone) = oneshot::channel::<()>();
     let answer = streams(Duration::from_hours(1)).start(tenant(1), LINES, async |out| {
         drop(gone.await);
         out.send("").await
     });
     let answer = answer.unwrap();
-    let outcome = outcome(&answer.under_way);
+    let outcome = outcome(&answer.handle);
     drop((answer, go));
     assert_eq!(outcome.await.unwrap(), Outcome::Taken);
 }
 
 #[tokio::test]
-async fn who_asks_late_learns_at_once_how_it_went() {
+async fn the_outcome_is_known_after_the_end() {
     let answer = streams(Duration::from_hours(1)).start(tenant(1), LINES, async |_| Ok(())).unwrap();
-    let under_way = answer.under_way.clone();
+    let handle = answer.handle.clone();
     assert_eq!(text(answer).await.unwrap(), "");
     for _ in 0..2 {
-        assert_eq!(outcome(&under_way).await.unwrap(), Outcome::Taken);
+        assert_eq!(outcome(&handle).await.unwrap(), Outcome::Taken);
     }
 }

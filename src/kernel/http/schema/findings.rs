@@ -1,4 +1,4 @@
-//! What is wrong with an input that does not match its schema, in words, with the place and a suggestion.
+//! Describes the errors of an input that does not match its schema, with their places and suggestions.
 
 use jsonschema::{
     Validator,
@@ -13,14 +13,14 @@ use crate::{
     problem::{FieldError, Findings, MAX_ERRORS, Place},
 };
 
-/// Values of an input that are searched for what is wrong. All of its errors are made before the first can be read, so an input with more
-/// values is searched in part.
+/// The most values of an input that are searched for errors. All errors are created before the first can be read, so a larger input
+/// is searched only in part.
 const MAX_SEARCHED: usize = 10_000;
 
-/// An error lists the names that exist if there are at most this many.
+/// An error lists the existing names if there are at most this many.
 const FEW_NAMES: usize = 24;
 
-/// Names that other APIs use, and ours for the same.
+/// Names that other APIs use, and our names for the same.
 const SYNONYMS: &[(&str, &str)] = &[
     ("assignee", "assignee_id"),
     ("body", "description"),
@@ -46,11 +46,11 @@ const SYNONYMS: &[(&str, &str)] = &[
     ("title", "subject"),
 ];
 
-/// Completes the error of a name that does not exist: with the one that was probably meant, and with those that exist if they are few.
+/// Completes the error of an unknown name with the closest existing name, and with all existing names if they are few.
 pub(super) fn unknown(error: FieldError, name: &str, known: &[&str]) -> FieldError {
     let lower = name.to_ascii_lowercase();
     let synonym = SYNONYMS.iter().find(|(other, ours)| *other == lower && known.contains(ours)).map(|(_, ours)| (*ours).to_owned());
-    // A form of a body may lack a member that another form has.
+    // One form of a body may lack a member that another form has.
     let others = || known.iter().copied().filter(|known| *known != name);
     let error = error.with_suggestion(nearest(name, others()).or(synonym));
     if known.is_empty() || known.len() > FEW_NAMES {
@@ -59,7 +59,7 @@ pub(super) fn unknown(error: FieldError, name: &str, known: &[&str]) -> FieldErr
     error.with_allowed(known.iter().map(|name| (*name).to_owned()).collect())
 }
 
-/// What is wrong with the value, which is not valid.
+/// Collects the errors of a value that is not valid.
 pub(super) fn collect(validator: &Validator, value: &Value, outer: &[String], place: impl Fn(String) -> Place) -> Findings {
     let mut left = MAX_SEARCHED;
     let part = if exceeds(value, &mut left) { Some(first_values(value, &mut { MAX_SEARCHED })) } else { None };
@@ -71,13 +71,13 @@ pub(super) fn collect(validator: &Validator, value: &Value, outer: &[String], pl
         }
     }
     if errors.is_empty() {
-        let message = "the input is not valid, and too large to say where; send less in one request";
+        let message = "the input is not valid, and too large to locate the error; send less in one request";
         errors.push(FieldError::new(place(String::new()), "not_valid", message));
     }
     bounded(errors, part.is_some())
 }
 
-/// `partial` says that not all of the input was looked at.
+/// `partial` means that only a part of the input was searched.
 pub(super) fn bounded(mut errors: Vec<FieldError>, partial: bool) -> Findings {
     let complete = !partial && errors.len() <= MAX_ERRORS;
     errors.truncate(MAX_ERRORS);
@@ -95,7 +95,7 @@ fn exceeds(value: &Value, left: &mut usize) -> bool {
     }
 }
 
-/// As many of the values as are left, from the beginning.
+/// The first values of the input, as many as are left.
 fn first_values(value: &Value, left: &mut usize) -> Value {
     *left = left.saturating_sub(1);
     match value {
@@ -123,7 +123,7 @@ fn first_values(value: &Value, left: &mut usize) -> Value {
     }
 }
 
-/// Whether an error may be there only because a part of the input was left out.
+/// Whether the error may exist only because a part of the input was cut off.
 fn is_by_omission(kind: &ValidationErrorKind) -> bool {
     use ValidationErrorKind::{Contains, MinItems, MinProperties, Required};
     matches!(kind, Required { .. } | MinItems { .. } | MinProperties { .. } | Contains)
@@ -144,8 +144,8 @@ fn describe(
     let member = |name: &str| place(format!("{pointer}/{}", pointer_part(name)));
     let simple = |code: &str, message: String| FieldError::new(here(), code, message);
     if let ValidationErrorKind::AnyOf { context } = error.kind() {
-        // What was probably meant is a form of the value's own type, with the fewest members that it does not have, and then with the
-        // least wrong.
+        // The caller probably meant the form that has the type of the value, the fewest unknown members, and then the fewest
+        // errors.
         let is_other_type = |errors: &[ValidationError<'_>]| {
             let here = |found: &ValidationError<'_>| found.instance_path() == error.instance_path();
             errors.iter().any(|found| matches!(found.kind(), ValidationErrorKind::Type { .. }) && here(found))
@@ -190,15 +190,15 @@ fn describe(
         ValidationErrorKind::MaxItems { limit } => simple("too_many", format!("must have at most {limit} entries")),
         ValidationErrorKind::Minimum { limit } => simple("too_small", format!("must be at least {}", plain(limit))),
         ValidationErrorKind::Maximum { limit } => simple("too_large", format!("must be at most {}", plain(limit))),
-        ValidationErrorKind::UniqueItems => simple("repeated", "must not hold the same entry twice".to_owned()),
+        ValidationErrorKind::UniqueItems => simple("repeated", "must not contain the same entry twice".to_owned()),
         ValidationErrorKind::Pattern { pattern } if pattern == NO_CONTROL_CHARACTERS => {
-            simple("wrong_form", "must not hold control characters".to_owned())
+            simple("wrong_form", "must not contain control characters".to_owned())
         }
-        // That it is too short is said already.
+        // The error that the text is too short is reported already.
         ValidationErrorKind::Pattern { pattern } if pattern == VISIBLE_TEXT && error.instance().as_str() == Some("") => return,
         ValidationErrorKind::Pattern { pattern } if pattern == VISIBLE_TEXT => {
             let is_blank = error.instance().as_str().is_some_and(|text| text.trim().is_empty());
-            simple("wrong_form", if is_blank { "must not be blank" } else { "must not hold control characters" }.to_owned())
+            simple("wrong_form", if is_blank { "must not be blank" } else { "must not contain control characters" }.to_owned())
         }
         ValidationErrorKind::Pattern { pattern } => simple("wrong_form", format!("must match {pattern}")),
         ValidationErrorKind::Format { format } => simple("wrong_form", format!("must be {}", format_words(format))),
@@ -210,7 +210,7 @@ fn describe(
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        // Bounds are kept as floating point; a whole one is shown as a whole number.
+        // Bounds are stored as floating point. A whole number is shown without a fraction.
         Value::Number(number) => match number.as_f64() {
             Some(float) if float.fract() == 0.0 => format!("{float:.0}"),
             _ => number.to_string(),

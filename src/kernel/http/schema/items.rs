@@ -1,4 +1,5 @@
-//! Bodies of several records that are done one by one (`"atomic": false`): a record that does not match its schema is refused by itself.
+//! Bodies of several records that are processed one by one (`"atomic": false`). A record that does not match its schema is refused
+//! by itself.
 
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
@@ -13,28 +14,28 @@ use super::{collect, compile, remainder::Required, resolve};
 /// Checks the records of a body one by one.
 #[derive(Debug)]
 pub(super) struct Items {
-    /// The member that has the records.
+    /// The member that holds the records.
     pub(super) member: String,
     pub(super) required: Required,
     validator: Validator,
-    /// Members of a record, for suggestions.
+    /// The members of a record, for suggestions.
     properties: Vec<String>,
-    /// How many records there may be.
+    /// The most records that the body may have.
     most: usize,
 }
 
-/// A body with records that were refused.
+/// A body in which some records were refused.
 pub(super) struct Refused {
-    /// As its handler gets it: what a record was refused with is in its place.
+    /// The body for the handler. A refused record is replaced by its problem.
     pub(super) body: Value,
-    /// For a check of everything else: without those records.
+    /// The body without the refused records, to check everything else.
     pub(super) without: Value,
-    /// Whether none is left.
+    /// Whether all records were refused.
     pub(super) is_all: bool,
 }
 
 impl Items {
-    /// `form` is the schema of a body. It has records that are checked one by one if it has a member `atomic` and a list.
+    /// `form` is the schema of a body. Its records are checked one by one if it has a member `atomic` and a list.
     pub(super) fn of(form: &Value, components: &Value) -> Option<Result<Self, String>> {
         let members = form.get("properties")?.as_object().filter(|members| members.contains_key("atomic"))?;
         let mut lists = members.iter().map(|(name, schema)| (name, resolve(schema, components)));
@@ -47,7 +48,7 @@ impl Items {
         Some(compile(items.clone(), components).map(|validator| Self { member, required, validator, properties, most }))
     }
 
-    /// Refuses records of `body`, if its sender wants to know of each and any is not valid.
+    /// Refuses the invalid records of `body`, if the caller wants one result per record.
     pub(super) fn refuse(&self, body: &Value) -> Option<Refused> {
         if body.get("atomic") != Some(&Value::Bool(false)) {
             return None;
@@ -59,7 +60,7 @@ impl Items {
         if valid.len() == records.len() {
             return None;
         }
-        let judged = records.iter().zip(&is_valid).map(|(record, valid)| match valid {
+        let shown = records.iter().zip(&is_valid).map(|(record, valid)| match valid {
             true => record.clone(),
             false => json!({ REFUSED: self.problem(record) }),
         });
@@ -68,10 +69,10 @@ impl Items {
             members.insert(self.member.clone(), Value::Array(records));
             Value::Object(members)
         };
-        Some(Refused { body: with(judged.collect()), is_all: valid.is_empty(), without: with(valid) })
+        Some(Refused { body: with(shown.collect()), is_all: valid.is_empty(), without: with(valid) })
     }
 
-    /// Whether nothing is wrong but that all records were refused.
+    /// Whether the only error is that all records were refused.
     pub(super) fn is_empty_list(&self, found: &Findings) -> bool {
         let list = Place::Pointer(format!("/{}", self.member));
         found.errors.iter().all(|error| error.code == "too_few" && error.place == list)

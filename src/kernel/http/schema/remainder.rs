@@ -1,5 +1,5 @@
-//! What is left of a body that does not match its schema, once its wrong members are taken out. The handler looks at that, and the caller
-//! learns all problems at once: also those that no schema knows, such as a reference to a record that does not exist.
+//! The rest of a body that does not match its schema, without the wrong members. The handler checks this rest, so the caller sees
+//! all errors at once. That includes errors that no schema can find, such as a reference to a missing record.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::problem::{Code, FieldError, Findings, Place, Problem};
 
 use super::{BodySchema, bounded};
 
-/// The member of a body that is a patch of several records.
+/// The member of a bulk change that holds the patch.
 const PATCH: &str = "patch";
 
 /// The members that a record must have, with the values of its example.
@@ -32,7 +32,7 @@ impl Required {
     }
 }
 
-/// What is wrong with a body by its schema.
+/// The errors of a body by its schema.
 #[derive(Debug)]
 pub struct Refusal {
     found: Findings,
@@ -41,7 +41,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Adds what the handler finds in the rest. Its other failures are about a request that nobody sent.
+    /// Adds the errors that the handler finds in the rest. Its other failures do not concern the request that was sent.
     pub fn join(self, answer: poem::Result<Response>) -> Problem {
         let more =
             answer.err().and_then(|error| error.downcast::<Problem>().ok()).filter(|more| more.code == Code::ValidationFailed);
@@ -67,8 +67,8 @@ fn is_about(error: &FieldError, member: &str) -> bool {
 }
 
 impl BodySchema {
-    /// Takes the wrong members out of a body that was refused. Those that are required get the value of the example. `None`: what is wrong is
-    /// not in single members.
+    /// Removes the wrong members from a refused body. Required members get the value of the example. Returns `None` if an error is
+    /// not in a single member.
     pub fn remainder(&self, mut body: Value, found: &Findings) -> Option<(Value, Refusal)> {
         let places = found.errors.iter().map(|error| match &error.place {
             Place::Pointer(pointer) => self.member(pointer),
@@ -88,7 +88,7 @@ impl BodySchema {
         self.check(&body).is_ok().then(|| (body, Refusal { found: found.clone(), members }))
     }
 
-    /// The record that a pointer leads into, and the member of it, both as in the pointer.
+    /// The record that a pointer leads into, and the member of it. Both are written as in the pointer.
     fn member<'a>(&self, pointer: &'a str) -> Option<(String, &'a str)> {
         let mut parts = pointer.strip_prefix('/')?.split('/');
         let first = parts.next()?;
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_members_are_taken_out_and_required_ones_replaced() {
+    fn wrong_members_are_removed_and_required_ones_replaced() {
         for (given, left) in [
             (json!({"owner": "me"}), json!({"owner": "me", "name": "example"})),
             (json!({"name": 5, "owner": 5, "tags": ["x"]}), json!({"name": "example", "tags": ["x"]})),
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_outside_of_single_members_leaves_nothing() {
+    fn errors_outside_of_single_members_leave_no_rest() {
         for given in [json!([]), json!({"records": [{"name": "x"}, 5]}), json!({"records": 5}), json!({"ids": ["x"], "patch": 5})] {
             assert!(remainder(&given).is_none(), "{given}");
         }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_the_handler_are_added_unless_they_are_about_what_it_did_not_get() {
+    fn handler_errors_about_removed_members_are_dropped() {
         let given = json!({"name": "x", "owner": 5, "tags": 5});
         let pointers = ["/name", "/owner", "/owner/id", "/owners"];
         let mut more = pointers.map(|pointer| FieldError::pointer(pointer, "unknown", "unknown")).to_vec();
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn other_failures_of_the_handler_are_not_told() {
+    fn other_failures_of_the_handler_are_not_reported() {
         let (_, refusal) = remainder(&json!({"name": 5})).unwrap();
         let problem = refusal.join(Err(Problem::plain(Code::NotFound).into()));
         assert_eq!((problem.code, problem.errors.len()), (Code::ValidationFailed, 1));

@@ -1,7 +1,7 @@
-//! Who does something, when, and with which randomness. A use case takes an [`Act`] and asks nobody else for any of it.
+//! Who acts, when, and with which randomness. A use case gets all of it from an [`Act`] and from nowhere else.
 //!
-//! A write may run more than once, so the edge makes an [`Intent`] and each run begins anew from it: the same time, the same
-//! ids, the same secrets.
+//! A write may run more than once. So the edge creates an [`Intent`], and each run starts from it again with the same time, the
+//! same ids and the same secrets.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub enum ActorKind {
     Agent,
 }
 
-/// Who changed something.
+/// The person or program that made a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actor {
     pub kind: ActorKind,
@@ -36,7 +36,7 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// tenantd itself, by the name of the part that acts.
+    /// tenantd itself, named by the part that acts.
     pub fn system(part: &str) -> Self {
         Self { kind: ActorKind::System, id: "system".to_owned(), name: part.to_owned() }
     }
@@ -52,7 +52,7 @@ impl Actor {
     }
 }
 
-/// What an event was caused by, other than a request.
+/// What caused an event, other than a request.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
@@ -67,11 +67,11 @@ impl Cause {
     }
 }
 
-/// What someone is about to do in a tenant.
+/// What a caller is about to do in a tenant.
 #[derive(Clone, Debug)]
 pub struct Intent {
     pub tenant_id: TenantId,
-    /// The tenant's time.
+    /// The time on the tenant's clock.
     pub now: Timestamp,
     ahead: Duration,
     pub actor: Actor,
@@ -96,26 +96,27 @@ impl Intent {
         }
     }
 
-    /// The same, with ids that come of a seed. For evaluation data only.
+    /// Like [`Self::new`], with ids that are generated from a seed. For evaluation data only.
     pub fn seeded(tenant_id: TenantId, now: Timestamp, actor: Actor, seed: Seed) -> Self {
         Self { seed, ..Self::new(tenant_id, now, actor) }
     }
 
-    /// What a caller is about to do, within the quotas of their tenant. The operator's tenant has none.
+    /// An action of a caller, within the quotas of their tenant. The operator's tenant has no quotas.
     pub fn of(principal: &Principal, now: Timestamp) -> Self {
         let is_limited = principal.tenant_kind != TenantKind::Platform;
         let allowance = if is_limited { Allowance::Quota } else { Allowance::Unlimited };
         Self { reach: principal.reach.clone(), allowance, ..Self::new(principal.tenant_id, now, Actor::of(principal)) }
     }
 
-    /// What someone is about to do with what guards people. `now` was the installation's time, which the tenant's clock is ahead of.
+    /// Marks an action on credentials and sessions. `now` was the installation's time, and the tenant's clock is ahead of it by
+    /// `ahead`.
     #[must_use]
     pub fn guarding(mut self, ahead: Duration) -> Self {
         (self.now, self.ahead) = (self.now + ahead, ahead);
         self
     }
 
-    /// One run of it. Each run draws the same ids.
+    /// Starts one run. Each run generates the same ids.
     pub fn begin(&self) -> Act {
         Act {
             tenant_id: self.tenant_id,
@@ -134,30 +135,31 @@ impl Intent {
 #[derive(Debug)]
 pub struct Act {
     pub tenant_id: TenantId,
-    /// The tenant's time.
+    /// The time on the tenant's clock.
     pub now: Timestamp,
-    /// Of an act on what guards people: by how much that is ahead of the installation's time.
+    /// For an action on credentials and sessions: by how much `now` is ahead of the installation's time.
     ahead: Duration,
     pub actor: Actor,
     pub cause: Cause,
-    /// What is out of reach is treated as if it were not there.
+    /// Records out of reach are treated as missing.
     pub reach: Reach,
     pub allowance: Allowance,
     pub entropy: Entropy,
 }
 
 impl Act {
-    /// The installation's time, for an act on what guards people: nobody's session or token ends or lasts because a tenant's clock was moved.
+    /// The installation's time, for an action on credentials and sessions. Moving a tenant's clock must not end or extend a
+    /// session or token.
     pub fn guard_time(&self) -> Timestamp {
         self.now - self.ahead
     }
 
-    /// Goes on in another tenant, whose clock is ahead of the installation's by so much.
+    /// Continues in another tenant, whose clock is ahead of the installation's by `ahead`.
     pub fn enter(&mut self, tenant: TenantId, ahead: Duration) {
         (self.tenant_id, self.now, self.ahead) = (tenant, self.guard_time() + ahead, ahead);
     }
 
-    /// Lets the act use the reserve of its tenant's quotas: for what stops or secures something.
+    /// Allows the act to use the reserve of its tenant's quotas. For actions that stop or secure something.
     pub fn use_reserve(&mut self) {
         self.allowance = self.allowance.max(Allowance::Reserve);
     }

@@ -1,4 +1,4 @@
-//! What an update changed, as its event shows it.
+//! The fields that an update changed, as its event shows them.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -8,14 +8,14 @@ use serde_json::{Map, Value, json};
 pub struct Changes(Map<String, Value>);
 
 impl Changes {
-    /// Compares two objects field by field. A field that one of them lacks is `null` there.
+    /// Compares two objects field by field. A field missing in one of them is `null` there.
     pub fn between(before: &Value, after: &Value) -> Self {
         let names = [before, after].into_iter().filter_map(Value::as_object).flat_map(Map::keys);
         let changed = names.filter(|name| before.get(name) != after.get(name));
         changed.fold(Self::default(), |changes, name| changes.with(name, before.get(name), after.get(name)))
     }
 
-    /// Adds a field, whether or not the values shown differ: those of secrets are hidden.
+    /// Adds a field even if the two values are equal, because secrets are shown masked.
     #[must_use]
     pub fn with(mut self, field: &str, from: impl Serialize, to: impl Serialize) -> Self {
         self.0.insert(field.to_owned(), json!({"from": from, "to": to}));

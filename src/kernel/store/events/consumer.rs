@@ -1,5 +1,5 @@
-//! Readers of the log. A consumer's effects and its cursor commit together, so each event takes effect once: after a crash
-//! it goes on from its cursor. It is woken by the commit of an event and takes no other input.
+//! Consumers of the log. A consumer's effects and its cursor commit together, so each event takes effect once: after a crash the
+//! consumer continues from its cursor. A commit that appends an event wakes it. It takes no other input.
 
 use std::{
     sync::{
@@ -18,17 +18,17 @@ use crate::{
     tasks::{Done, Task, TaskError},
 };
 
-/// How many events go into one transaction.
+/// How many events one transaction handles.
 const BATCH: usize = 256;
-/// How many transactions a reader waits for at most.
+/// How many transactions [`ConsumerTask::catch_up`] runs at most.
 const MAX_CATCH_UP: usize = 64;
 
 pub trait Consumer: Send + Sync + 'static {
-    /// Names the durable cursor: never changed once released.
+    /// The name of the durable cursor. Never changes once released.
     fn name(&self) -> &'static str;
 
-    /// How long it lets events gather before it looks. A consumer in no hurry saves a commit after every single write, which the
-    /// next write would have to wait for.
+    /// How long the consumer waits for more events before it reads. Waiting avoids a commit after every single write, which would
+    /// delay the next write.
     fn gathers(&self) -> Duration {
         Duration::ZERO
     }
@@ -38,8 +38,8 @@ pub trait Consumer: Send + Sync + 'static {
         false
     }
 
-    /// Applies the events, in order, within the transaction that moves the cursor. May run more than once before it commits.
-    /// Events that were imported are not among them.
+    /// Applies the events, in order, within the transaction that moves the cursor. May run more than once before it commits. The
+    /// events do not include imported ones.
     fn handle(&self, tx: &mut WriteTx, events: &[Event]) -> Result<(), StoreError>;
 }
 
@@ -54,17 +54,18 @@ impl Record for Cursor {
 
 pub(super) static CURSORS: Table<String, Cursor> = Table::new(catalog::EVENT_CURSORS, &[]);
 
-/// The last event that the consumer of this name has handled.
+/// Returns the place of the last event that the consumer has handled.
 pub fn cursor(tx: &impl Read, name: &str) -> Result<u64, StoreError> {
     Ok(CURSORS.get(tx, &name.to_owned())?.map_or(0, |cursor| cursor.seq))
 }
 
-/// Moves a cursor, in the transaction of what was done with the events before it. For readers of the log that are no [`Consumer`].
+/// Moves a cursor, in the transaction of the effects of the events before it. For readers of the log that do not implement
+/// [`Consumer`].
 pub fn set_cursor(tx: &mut WriteTx, name: &str, seq: u64) -> Result<(), StoreError> {
     CURSORS.put(tx, &name.to_owned(), &Cursor { seq })
 }
 
-/// The slowest of the named consumers: what retention must leave in place.
+/// The cursor of the slowest of the named consumers. Retention must keep the events after it.
 pub(super) fn slowest(tx: &impl Read, names: &[&'static str]) -> Result<Option<u64>, StoreError> {
     let mut slowest = None;
     for name in names {
@@ -78,7 +79,7 @@ pub(super) fn slowest(tx: &impl Read, names: &[&'static str]) -> Result<Option<u
 pub struct ConsumerTask<C> {
     store: Store,
     consumer: Arc<C>,
-    /// The log's version when this task last looked.
+    /// The log's version when this task last read it.
     seen: AtomicU64,
 }
 
@@ -93,8 +94,8 @@ impl<C: Consumer> ConsumerTask<C> {
         Self { store, consumer: Arc::new(consumer), seen: AtomicU64::new(0) }
     }
 
-    /// Handles what was in the log before the call, for whoever shows what the consumer makes of it. In bounded work: of a long log
-    /// some may be left.
+    /// Handles the events that were in the log before the call, for callers that show the consumer's results. The work is
+    /// bounded, so some events of a long log may remain.
     pub async fn catch_up(&self) -> Result<(), StoreError> {
         for _ in 0..MAX_CATCH_UP {
             if self.step().await? == Done::All {
@@ -112,7 +113,7 @@ impl<C: Consumer> ConsumerTask<C> {
         })?;
         metrics::gauge!("tenantd_consumer_lag_events", "consumer" => name).set(newest.saturating_sub(position) as f64);
         let Some(last) = events.last().map(|event| event.seq) else { return Ok(Done::All) };
-        // What an imported event has led to has come with it.
+        // An import also contains the effects of its events.
         events.retain(|event| !event.record.is_erased() && !event.is_imported());
         let consumer = self.consumer.clone();
         self.store
@@ -142,7 +143,7 @@ impl<C: Consumer> Task for ConsumerTask<C> {
         self.consumer.waits_for_quiet()
     }
 
-    /// What is in the log is finished, and little: a log that nobody writes to does not grow. An export waits for it.
+    /// Finishing the log costs little, because the log does not grow while writes wait. An export waits for it.
     fn goes_on_when_full(&self) -> bool {
         true
     }
@@ -167,7 +168,7 @@ mod tests {
     use crate::codec::assert_golden;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_matches_the_golden_file() {
         assert_golden("event_cursor", &Cursor { seq: 70_000 });
     }
 }

@@ -1,4 +1,4 @@
-//! What an event says around its data. The field order here is the order on the wire.
+//! The envelope of an event: the fields around its data, in wire order.
 
 use serde::{Deserialize, Serialize, Serializer, ser::SerializeMap};
 use serde_json::value::RawValue;
@@ -25,14 +25,15 @@ pub struct Resource {
 
 pub type Described<E = serde_json::Error> = Result<Box<RawValue>, E>;
 
-/// A record that events show. A slice implements this in `api/`, where the wire form is; its service calls it without knowing the wire.
+/// A record that events show. A slice implements this in `api/`, next to the wire form. Its service calls it without knowing that
+/// form.
 ///
-/// `With` is what the wire form needs beside the record, such as the time or the names of other records.
+/// `With` is what the wire form needs in addition to the record, such as the time or the names of other records.
 pub trait Describe<With = (), E = serde_json::Error> {
     fn describe(&self, with: With) -> Described<E>;
 }
 
-/// An event before it has its number. Its data is `{"<subject>": record}`, and what stands beside that.
+/// An event without its number. Its data is `{"<subject>": record}`, with additional members if there are any.
 #[derive(Debug)]
 pub struct Draft<'a> {
     pub kind: &'static EventKind,
@@ -47,13 +48,13 @@ impl<'a> Draft<'a> {
         Self { kind, resource: Resource { kind: kind.subject, id, version }, record, changes: None, beside: None }
     }
 
-    /// With the fields that changed, where the kind has them.
+    /// Adds the changed fields, if the kind has them.
     #[must_use]
     pub fn with_changes(self, changes: Option<&'a Changes>) -> Self {
         Self { changes, ..self }
     }
 
-    /// With another record, under its name.
+    /// Adds another record under `name`.
     #[must_use]
     pub fn with(self, name: &'static str, other: &'a RawValue) -> Self {
         Self { beside: Some((name, other)), ..self }
@@ -103,22 +104,22 @@ pub(super) fn render(act: &Act, id: EventId, seq: u64, draft: &Draft<'_>) -> Res
     })
 }
 
-/// What an event is about, as its body names it.
+/// The subject of an event, as its body names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct About<'a> {
     pub kind: &'a str,
     pub id: &'a str,
 }
 
-/// Reads of a body what the event is about, and nothing that stands behind it. Before it come only texts, in which every quote is escaped:
-/// what looks like the field is the field.
+/// Reads the subject of an event from its body without parsing the rest. Only strings with escaped quotes come before the field,
+/// so the first match is the field.
 pub fn about(body: &[u8]) -> Option<About<'_>> {
     const FIELD: &[u8] = b",\"resource\":";
     let at = body.windows(FIELD.len()).position(|bytes| bytes == FIELD)?;
     serde_json::Deserializer::from_slice(body.get(at + FIELD.len()..)?).into_iter().next()?.ok()
 }
 
-/// The front of a body: what stands before the record that the event is about.
+/// The first fields of a body, before the record that the event is about.
 #[derive(Serialize)]
 struct Front<'a> {
     id: EventId,
@@ -129,9 +130,9 @@ struct Front<'a> {
     seq: u64,
 }
 
-/// The body of an event under another number: all of its bytes but the number stay. `None` when the body is not that of this event under
-/// the number `from`.
-pub(super) fn moved(record: &EventRecord, from: u64, to: u64) -> Option<Vec<u8>> {
+/// Returns the body of an event with another number and otherwise the same bytes. `None` if the body is not that of this event
+/// with the number `from`.
+pub(super) fn renumbered(record: &EventRecord, from: u64, to: u64) -> Option<Vec<u8>> {
     let front = |seq| {
         let (id, kind, timestamp, tenant_id) = (record.id, record.kind.as_str(), record.at, record.tenant_id);
         let mut text = serde_json::to_vec(&Front { id, kind, timestamp, tenant_id, seq }).ok()?;
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_an_event_is_about_is_read_without_what_stands_behind_it() {
+    fn the_subject_is_read_without_the_rest_of_the_body() {
         let read = |body: &'static str| about(body.as_bytes());
         let ticket = Some(About { kind: "ticket", id: "tkt_1" });
         let body = r#"{"id":"evt_1","type":",\"resource\":{\"kind\":\"a\",\"id\":\"b\"}","seq":1,"resource":{"kind":"ticket","id":"tkt_1","version":2},"data":{"#;

@@ -1,9 +1,10 @@
-//! A tenant's own sequence of events: their numbers, and the feed that leads from a number to the event.
+//! A tenant's own sequence of events: their numbers, and the feed that leads from a number to its event.
 //!
-//! Numbers start at 1 and have no gaps, but for those that events may have had which a repair gave up. Stores of earlier releases numbered all events of the installation together; there a tenant's
-//! numbers go on above the newest place of that time, so that cursors which clients keep stay valid. The entry of an event is in the same
-//! segment as the event. A row for each tenant and segment says where the numbers of a segment begin, so a reader finds its segment without
-//! looking at those in which the tenant has nothing. **Invariant:** the numbers of a tenant grow with their places.
+//! Numbers start at 1 and have no gaps, except for numbers that a repair skipped because their events may be lost. Stores of
+//! earlier releases numbered all events of the installation together. There a tenant's numbers continue above the newest place of
+//! that time, so that cursors stored by clients stay valid. The entry of an event is in the same segment as the event. A row for
+//! each tenant and segment contains the first number in that segment, so a reader finds its segment without reading those in
+//! which the tenant has no events. **Invariant:** the numbers of a tenant grow with their places.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,23 +21,23 @@ use crate::{
     segment_of,
 };
 
-/// What the keys of entries begin with, behind those of the events.
+/// The first byte of an entry's key. It sorts after the keys of events.
 pub(super) const TENANT_ROW: u8 = 1;
 
 /// Tenant and number.
 type TenantKey = (u8, TenantId, u64);
 
-/// The entry that leads a tenant's feed to an event.
+/// An entry of a tenant's feed, which leads to an event.
 #[derive(Debug, Serialize, Deserialize)]
 struct TenantEntry {
-    /// The place of the event in the log. Zero: the same as its number.
+    /// The place of the event in the log. Zero means that the place is the number.
     seq: u64,
 }
 
 impl Record for TenantEntry {
     const VERSION: u8 = 2;
 
-    /// In version 1 numbers were places.
+    /// In version 1 the number was the place.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
@@ -51,14 +52,14 @@ impl TenantEntry {
     }
 }
 
-/// How far the numbers of a tenant's events go.
+/// The range of a tenant's event numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sequence {
-    /// The number that was given last. Zero while there is none.
+    /// The last assigned number. Zero if there is none.
     pub last: u64,
-    /// The highest number whose event retention has removed. Zero while it has removed none.
+    /// The highest number whose event retention has removed. Zero if it has removed none.
     pub removed: u64,
-    /// The number of the first event in the newest segment, as [`SEGMENTS`] has it.
+    /// The number of the first event in the newest segment, as in [`SEGMENTS`].
     first: u64,
 }
 
@@ -76,19 +77,19 @@ impl Record for Segment {
     const VERSION: u8 = 1;
 }
 
-/// Tenant and the number of its first event in the segment.
+/// Tenant and the number of its first event in the segment → the segment.
 pub(super) static SEGMENTS: Table<(TenantId, u64), Segment> = Table::new(catalog::EVENT_SEGMENTS, &[]);
 
 pub fn sequence(tx: &impl Read, tenant: TenantId) -> Result<Sequence, StoreError> {
     Ok(SEQUENCES.get(tx, &tenant)?.unwrap_or_default())
 }
 
-/// The number of the tenant's newest event. Those that come later have higher ones.
+/// Returns the number of the tenant's newest event. Later events have higher numbers.
 pub fn last_number(tx: &impl Read, tenant: TenantId) -> Result<u64, StoreError> {
     Ok(sequence(tx, tenant)?.last)
 }
 
-/// Takes note that the tenant's next event is at a place in the log.
+/// Records that the tenant's next event is at `seq` in the log.
 pub(super) fn put_next(tx: &mut WriteTx, tenant: TenantId, before: Sequence, seq: u64) -> Result<(), StoreError> {
     let (segment, number) = (segment_of(seq), before.last + 1);
     EVENTS.put(tx, segment, &(TENANT_ROW, tenant, number), &TenantEntry { seq })?;
@@ -100,15 +101,15 @@ pub(super) fn put_next(tx: &mut WriteTx, tenant: TenantId, before: Sequence, seq
     SEQUENCES.put(tx, &tenant, &Sequence { last: number, first, ..before })
 }
 
-/// Leaves out so many numbers of every tenant: events that had some of them are lost.
-pub(super) fn pass_over(tx: &mut WriteTx, numbers: u64) -> Result<(), StoreError> {
+/// Skips this many numbers of every tenant, because events with some of them are lost.
+pub(super) fn skip_numbers(tx: &mut WriteTx, numbers: u64) -> Result<(), StoreError> {
     for (tenant, before) in SEQUENCES.list(tx, &KeyRange::ALL, usize::MAX)? {
         SEQUENCES.put(tx, &tenant, &Sequence { last: before.last + numbers, ..before })?;
     }
     Ok(())
 }
 
-/// The number of the tenant's first event in a segment, and the segment.
+/// The number of a tenant's first event in a segment, and the segment.
 type Begins = (u64, u64);
 
 fn begins(tx: &impl Read, range: &KeyRange, direction: Direction) -> Result<Option<Begins>, StoreError> {
@@ -120,36 +121,37 @@ fn begins(tx: &impl Read, range: &KeyRange, direction: Direction) -> Result<Opti
     Ok(found)
 }
 
-/// The newest segment that begins below a number.
+/// The newest segment whose first number is below `number`.
 fn segment_below(tx: &impl Read, tenant: TenantId, number: u64) -> Result<Option<Begins>, StoreError> {
     let range = KeyRange::prefix(&tenant.to_bytes()).after(&(tenant, number).to_bytes(), Direction::Backward);
     begins(tx, &range, Direction::Backward)
 }
 
-/// The oldest segment that begins above a number.
+/// The oldest segment whose first number is above `number`.
 fn segment_above(tx: &impl Read, tenant: TenantId, number: u64) -> Result<Option<Begins>, StoreError> {
     let range = KeyRange::prefix(&tenant.to_bytes()).after(&(tenant, number).to_bytes(), Direction::Forward);
     begins(tx, &range, Direction::Forward)
 }
 
-/// The entries of a tenant in any segment.
+/// The key range of a tenant's entries in any segment.
 fn entries(tenant: TenantId) -> KeyRange {
     KeyRange::prefix(&(TENANT_ROW, tenant).to_bytes())
 }
 
-/// The place in the log of the tenant's event with this number, while it is kept.
+/// Returns the place in the log of the tenant's event with this number, if it is kept.
 pub fn place_of(tx: &impl Read, tenant: TenantId, number: u64) -> Result<Option<u64>, StoreError> {
     let Some((_, segment)) = segment_below(tx, tenant, number.saturating_add(1))? else { return Ok(None) };
     let entry: Option<TenantEntry> = EVENTS.get(tx, segment, &(TENANT_ROW, tenant, number))?;
     Ok(entry.map(|entry| entry.place(number)))
 }
 
-/// The tenant's event with this number, while it is kept.
+/// Returns the tenant's event with this number, if it is kept.
 pub fn read_numbered(tx: &impl Read, tenant: TenantId, number: u64) -> Result<Option<Event>, StoreError> {
     place_of(tx, tenant, number)?.map_or(Ok(None), |seq| log::read_one(tx, seq))
 }
 
-/// The number of the tenant's newest event up to a place in the log: what of the tenant a reader of the log that has come so far has seen.
+/// Returns the number of the tenant's newest event up to a place in the log: how far a reader of the log at that place has read
+/// the tenant's events.
 pub fn number_at(tx: &impl Read, tenant: TenantId, seq: u64) -> Result<u64, StoreError> {
     let (own, mut found, mut behind) = (sequence(tx, tenant)?, None, false);
     let mut number = u64::MAX;
@@ -171,11 +173,11 @@ pub fn number_at(tx: &impl Read, tenant: TenantId, seq: u64) -> Result<u64, Stor
             break;
         }
     }
-    // Numbers that were given before the tenant had its own sequence may lie above its newest event.
+    // Numbers assigned before the tenant had its own sequence may be above its newest event.
     Ok(if behind { found.unwrap_or(own.removed) } else { own.last })
 }
 
-/// Walks the numbers and places of a tenant's events behind the number `after`, in order.
+/// Visits the numbers and places of a tenant's events after `after`, in order.
 pub fn scan_tenant(
     tx: &impl Read,
     tenant: TenantId,
@@ -201,7 +203,7 @@ pub fn scan_tenant(
     Ok(())
 }
 
-/// Walks the numbers and places of a tenant's events below the number `before`, the newest first.
+/// Visits the numbers and places of a tenant's events below `before`, the newest first.
 fn scan_tenant_back(
     tx: &impl Read,
     tenant: TenantId,
@@ -223,7 +225,7 @@ fn scan_tenant_back(
     Ok(())
 }
 
-/// The tenants that have events in a segment, each with the number of its first.
+/// The tenants that have events in a segment, each with the number of its first event there.
 fn tenants_in(tx: &impl Read, segment: u64) -> Result<Vec<(TenantId, u64)>, StoreError> {
     let (mut tenants, mut range) = (Vec::new(), KeyRange::prefix(&TENANT_ROW.to_bytes()));
     loop {
@@ -238,8 +240,8 @@ fn tenants_in(tx: &impl Read, segment: u64) -> Result<Vec<(TenantId, u64)>, Stor
     }
 }
 
-/// Takes note that retention removes a segment, the oldest one: what of each tenant goes with it.
-pub(super) fn forget_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
+/// Removes the index rows of the oldest segment when retention drops it, and records the numbers removed from each tenant.
+pub(super) fn remove_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
     for (tenant, first) in tenants_in(tx, segment)? {
         let mut newest = first;
         EVENTS.walk(tx, segment, &entries(tenant), Direction::Backward, |(_, _, number): TenantKey, _: TenantEntry| {
@@ -254,8 +256,8 @@ pub(super) fn forget_segment(tx: &mut WriteTx, segment: u64) -> Result<(), Store
     Ok(())
 }
 
-/// Gives each tenant a sequence of its own, in a store whose events were numbered together. Up to now a number was a place in the log, and
-/// clients may have been told any place up to the newest one. So the numbers of every tenant go on above it.
+/// Gives each tenant its own sequence, in a store whose events were numbered together. Until now a number was a place in the log,
+/// and clients may have seen any place up to the newest one. So every tenant's numbers continue above it.
 pub fn number_tenants(tx: &mut WriteTx, tenants: &[TenantId]) -> Result<(), StoreError> {
     let (head, first_kept) = (log::head(tx)?, log::first_kept(tx)?);
     let start = Sequence { last: head, removed: first_kept.saturating_sub(1), first: 0 };
@@ -271,7 +273,7 @@ pub fn number_tenants(tx: &mut WriteTx, tenants: &[TenantId]) -> Result<(), Stor
     Ok(())
 }
 
-/// The events of tenants, and the entries of their feeds.
+/// The events of tenants and the entries of their feeds.
 #[derive(Debug)]
 pub struct TenantEvents;
 
@@ -303,35 +305,35 @@ impl TenantRows for TenantEvents {
 #[derive(Clone, Debug)]
 pub struct FeedQuery {
     pub tenant_id: TenantId,
-    /// Events with higher numbers than this one.
+    /// Only events with higher numbers.
     pub after: u64,
-    /// Empty: every kind.
+    /// Empty for every kind.
     pub patterns: Vec<EventPattern>,
-    /// What the reader may see; `None` for tenantd itself.
+    /// The kinds that the reader may see. `None` for tenantd itself.
     pub readable: Option<Readable>,
     pub limit: usize,
 }
 
-/// A part of a tenant's feed.
+/// A page of a tenant's feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FeedPage {
     pub events: Vec<Event>,
-    /// Where the next call goes on.
+    /// The position from which the next call continues.
     pub next_after: u64,
-    /// Whether more may be there already.
+    /// Whether there may be more events already.
     pub more: bool,
     /// Whether retention has removed events of the tenant that the caller has not seen.
     pub truncated: bool,
 }
 
-/// How many events one call looks at before it answers with what it has.
+/// How many events one call examines before it returns what it has found.
 pub(super) const MAX_EXAMINED: usize = 5_000;
 
-/// The bytes after which a part of a feed is full.
+/// The size at which a page of a feed is full, in bytes.
 pub const FEED_BYTES: usize = 8 << 20;
 
-/// Reads a tenant's events in order, in bounded time and about [`FEED_BYTES`]: what does not match the patterns still moves `next_after`
-/// on.
+/// Reads a tenant's events in order, in bounded time and at most about [`FEED_BYTES`]. Events that do not match the patterns
+/// still advance `next_after`.
 pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreError> {
     let own = sequence(tx, query.tenant_id)?;
     let (next_after, truncated) = (query.after.max(own.removed), query.after < own.removed);
@@ -348,7 +350,8 @@ pub fn read_feed(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreErr
     Ok(page)
 }
 
-/// As [`read_feed`], from the newest event back: `after` of the query is the number that the events are below, or 0 for the newest.
+/// Like [`read_feed`], from the newest event back. The query's `after` is the number that the events are below, or 0 for the
+/// newest.
 pub fn read_feed_back(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, StoreError> {
     let own = sequence(tx, query.tenant_id)?;
     let below = own.last + 1;
@@ -365,8 +368,8 @@ pub fn read_feed_back(tx: &impl Read, query: &FeedQuery) -> Result<FeedPage, Sto
 }
 
 impl FeedPage {
-    /// Takes those of the events that the query wants, as far as there is room. The numbers and places are in the order of the page, and one
-    /// more than can be looked at says that there are more.
+    /// Takes the events that match the query, until the page is full. `found` is in page order. If it has one more entry than can
+    /// be examined, there are more events.
     fn take(&mut self, tx: &impl Read, query: &FeedQuery, found: Vec<(u64, u64)>) -> Result<(), StoreError> {
         let mut bytes = 0;
         for (examined, (number, seq)) in found.into_iter().enumerate() {

@@ -1,48 +1,48 @@
-//! The kinds of events. Each slice declares its own as constants and lists them in its face; the composition root collects them.
-//! Subscriptions and filters take an exact kind, `area.*` or `*`.
+//! The kinds of events. Each slice declares its own as constants and lists them in its interface; the composition root collects
+//! them. Subscriptions and filters accept an exact kind, `area.*` or `*`.
 //!
-//! **Invariant:** a kind names the scopes that read its subject. Whoever lacks one of them sees no event of that kind: in the feed, through
-//! a webhook, as a trigger or in a replay. Events are for credentials of the whole tenant only, because the scopes that lead to them are
-//! tenant-wide, so a kind needs no organization.
+//! **Invariant:** a kind names the scopes that read its subject. A caller that lacks one of them sees no event of that kind: not
+//! in the feed, through a webhook, as a trigger or in a replay. Events are only for credentials of the whole tenant, because the
+//! scopes for them are tenant-wide, so a kind needs no organization.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use tenantd_base::{access::Grants, vocabulary::nearest};
 
-/// A kind of event, and what its `data` holds.
+/// A kind of event and the content of its `data`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventKind {
-    /// Such as `ticket.created`.
+    /// For example `ticket.created`.
     pub name: &'static str,
-    /// One sentence for the catalogue.
+    /// One sentence for the event catalog.
     pub summary: &'static str,
-    /// The member of `data` that holds the record, such as `ticket`.
+    /// The member of `data` that contains the record, such as `ticket`.
     pub subject: &'static str,
-    /// The record's schema in the published document, such as `Ticket`.
+    /// The record's schema in the OpenAPI document, such as `Ticket`.
     pub schema: &'static str,
-    /// What a reader must hold beside the scope of the feed: the scopes that read the record itself.
+    /// The scopes that a reader needs in addition to the scope of the feed: those that read the record itself.
     pub reads: Grants,
-    /// Whether `data.changes` tells what was changed.
+    /// Whether `data.changes` lists the changed fields.
     pub has_changes: bool,
 }
 
-/// All kinds of the installation.
+/// All event kinds of the installation.
 #[derive(Clone, Debug, Default)]
 pub struct Kinds(Vec<EventKind>, Vec<Member>);
 
-/// A record that stands in `data` beside the one that the event is about.
+/// An additional record in `data`, beside the subject of the event.
 #[derive(Clone, Copy, Debug)]
 pub struct Member {
     /// The kind of event.
     pub kind: &'static str,
     pub name: &'static str,
-    /// The record's schema in the published document.
+    /// The record's schema in the OpenAPI document.
     pub schema: &'static str,
 }
 
 /// A text that is neither a kind nor a pattern of kinds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{given} is no kind of event")]
+#[error("{given} is not an event kind")]
 pub struct UnknownKind {
     pub given: String,
     pub suggestion: Option<String>,
@@ -61,16 +61,16 @@ impl Readable {
     }
 }
 
-/// The patterns of areas that a kind falls under, such as `workflow.*` and `workflow.run.*`.
+/// The area patterns that match a kind, such as `workflow.*` and `workflow.run.*`.
 fn areas_of(kind: &str) -> impl Iterator<Item = String> {
     kind.match_indices('.').filter_map(|(dot, _)| kind.get(..dot)).map(|area| format!("{area}.*"))
 }
 
-/// Which kinds are wanted.
+/// A filter for event kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventPattern {
     All,
-    /// Every kind of an area: the text before the dot and star.
+    /// Every kind of an area, which is the text before `.*`.
     Area(String),
     Exact(String),
 }
@@ -92,14 +92,14 @@ impl Kinds {
         Self(kinds, Vec::new())
     }
 
-    /// With what stands in `data` beside the records that the events are about.
+    /// Adds the additional members of `data`.
     #[must_use]
     pub fn with_members(mut self, members: &[Member]) -> Self {
         self.1.extend_from_slice(members);
         self
     }
 
-    /// What stands in `data` of a kind beside the record that the event is about.
+    /// The additional members of a kind's `data`.
     pub fn members(&self, kind: &EventKind) -> impl Iterator<Item = &Member> {
         self.1.iter().filter(|member| member.kind == kind.name)
     }
@@ -108,7 +108,8 @@ impl Kinds {
         self.0.iter()
     }
 
-    /// What a reader of this kind must hold. A kind of another release is read by those only who may read everything.
+    /// The scopes that a reader of this kind needs. A kind of another release is visible only to callers that may read every
+    /// kind.
     pub fn reads(&self, kind: &str) -> Grants {
         match self.0.binary_search_by_key(&kind, |known| known.name) {
             Ok(place) => self.0.get(place).map_or(Grants::NONE, |known| known.reads),
@@ -122,7 +123,7 @@ impl Kinds {
         Readable { names: Arc::new(names), all: self.0.iter().all(|kind| held.covers(kind.reads)) }
     }
 
-    /// What is missing to read anything that a pattern stands for; `None` if one of its kinds is readable.
+    /// The missing scopes for a pattern. `None` if the reader can read at least one of its kinds.
     pub fn lacking(&self, pattern: &EventPattern, held: Grants) -> Option<Grants> {
         let mut matched = self.0.iter().filter(|kind| pattern.matches(kind.name)).map(|kind| kind.reads.without(held));
         let first = matched.next()?;
@@ -130,7 +131,7 @@ impl Kinds {
         (least != Grants::NONE).then_some(least)
     }
 
-    /// Reads a kind or a pattern; one that no kind matches is refused with a close one that one does.
+    /// Parses a kind or a pattern. If no kind matches it, the error suggests a similar text.
     pub fn parse(&self, text: &str) -> Result<EventPattern, UnknownKind> {
         let pattern = match (text, text.strip_suffix(".*")) {
             ("*", _) => EventPattern::All,

@@ -1,4 +1,4 @@
-//! The log's tables: appending in the caller's transaction, and reading in order.
+//! The log's tables: append in the caller's transaction, read in order.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ use crate::{
     usage::{self, CountedSegments},
 };
 
-/// An event as it is stored: what readers filter by, and the body as it is sent.
+/// A stored event: the fields that readers filter by, and the body as it is sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventRecord {
     pub id: EventId,
@@ -29,17 +29,17 @@ pub struct EventRecord {
     pub at: Timestamp,
     #[serde(with = "codec::bytes")]
     pub body: Vec<u8>,
-    /// When the event came from another installation, where it has had its effects already.
+    /// When the event was imported from another installation, where it already had its effects.
     pub imported_at: Option<Timestamp>,
-    /// Its number in the tenant's sequence: the `seq` that the body shows.
+    /// Its number in the tenant's sequence, which is the `seq` in the body.
     pub number: u64,
 }
 
 impl Record for EventRecord {
     const VERSION: u8 = 3;
 
-    /// Version 1 ended before the time of the import, which there was none of. Version 2 ended before the number, which was the place in
-    /// the log: [`Event::stored`] fills it in.
+    /// Version 1 had no import time. Version 2 had no number, because the number was the place in the log; [`Event::stored`]
+    /// fills it in.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         let (not_imported, as_place) = (codec::encode_fields(&None::<Timestamp>)?, codec::encode_fields(&0_u64)?);
         match version {
@@ -51,14 +51,15 @@ impl Record for EventRecord {
 }
 
 impl EventRecord {
-    /// Since when this log has it.
+    /// When the event arrived in this log.
     pub(super) fn arrived_at(&self) -> Timestamp {
         self.imported_at.unwrap_or(self.at)
     }
 }
 
 impl EventRecord {
-    /// What stays of an event whose tenant is gone: its place, its id and its time. The log has no gaps, and retention goes by time.
+    /// What remains of an event whose tenant is removed: its place, its id and its time. The log has no gaps, and retention needs
+    /// the time.
     pub(super) fn erased(self) -> Self {
         Self {
             id: self.id,
@@ -71,7 +72,7 @@ impl EventRecord {
         }
     }
 
-    /// Whether it was an event of a tenant that is gone. Readers pass over it.
+    /// Whether its tenant was removed. Readers skip it.
     pub fn is_erased(&self) -> bool {
         self.kind.is_empty()
     }
@@ -92,13 +93,13 @@ pub struct Event {
 }
 
 impl Event {
-    /// An event as it was read. Events of earlier releases have their place as their number.
+    /// An event as read from the store. For events of earlier releases, the place is the number.
     pub(super) fn stored(seq: u64, record: EventRecord) -> Self {
         let number = if record.number == 0 { seq } else { record.number };
         Self { seq, record: EventRecord { number, ..record } }
     }
 
-    /// Whether it is history from elsewhere: it is shown, and nothing follows from it.
+    /// Whether the event was imported. It is shown, but has no effects here.
     pub const fn is_imported(&self) -> bool {
         self.record.imported_at.is_some()
     }
@@ -108,13 +109,13 @@ pub(super) static HEAD: Table<u8, Position> = Table::new(catalog::EVENT_HEAD, &[
 const LAST: u8 = 0;
 const FIRST_KEPT: u8 = 1;
 
-/// How many numbers each tenant's sequence leaves out when nobody can tell how many events are lost: more than a journal holds.
+/// How many numbers each tenant's sequence skips if it is unknown how many events are lost. A journal cannot hold more events.
 const UNKNOWN_LOSS: u64 = 1_000_000;
 
-/// Events and the entries of the tenants' feeds share the table: a commit pays for every table that it touches.
+/// Events and feed entries share this table, because a commit pays for every table that it touches.
 pub(super) static EVENTS: SegmentedTable = SegmentedTable::new(catalog::EVENTS);
 
-/// How events count for their tenants. The entries of feeds do not.
+/// How events count for their tenants. Feed entries do not count.
 pub(super) static COUNTED: CountedSegments = CountedSegments {
     table: catalog::EVENTS,
     counts: Counts::Bytes,
@@ -125,29 +126,29 @@ pub(super) static COUNTED: CountedSegments = CountedSegments {
     },
 };
 
-/// What the keys of events begin with. Those of the feeds' entries begin with [`feed::TENANT_ROW`].
+/// The first byte of an event's key. Keys of feed entries start with [`feed::TENANT_ROW`].
 pub(super) const EVENT_ROW: u8 = 0;
 
 type EventKey = (u8, u64);
 
-/// The place of the newest event; zero while there is none.
+/// Returns the place of the newest event. Zero if there is none.
 pub fn head(tx: &impl Read) -> Result<u64, StoreError> {
     Ok(HEAD.get(tx, &LAST)?.map_or(0, |position| position.0))
 }
 
-/// The place of the oldest event that retention has left.
+/// Returns the place of the oldest kept event.
 pub fn first_kept(tx: &impl Read) -> Result<u64, StoreError> {
     Ok(HEAD.get(tx, &FIRST_KEPT)?.map_or(1, |position| position.0))
 }
 
-/// The place of the newest event after a set of changes, if they append any.
+/// Returns the place of the newest event after a set of changes, if they append any.
 pub(crate) fn log_end_in(changes: &Changes) -> Option<u64> {
     let key = LAST.to_bytes();
     let stored = changes.put_under(catalog::EVENT_HEAD.into(), &key)?;
     codec::decode::<Position>(catalog::EVENT_HEAD.name(), &key, stored).ok().map(|position| position.0)
 }
 
-/// The events that a set of changes appends, in order.
+/// Returns the events that a set of changes appends, in order.
 pub(crate) fn events_in(changes: &Changes) -> Vec<Event> {
     let rows = changes.tables().filter(|(raw, _)| raw.table == catalog::EVENTS).flat_map(|(_, table)| &table.entries);
     let event = |(key, change): (&Vec<u8>, &Option<Vec<u8>>)| {
@@ -158,9 +159,9 @@ pub(crate) fn events_in(changes: &Changes) -> Vec<Event> {
     rows.filter_map(event).collect()
 }
 
-/// Closes the gap that lost events leave: readers of the log find nothing in their places, and no later event gets a number that a lost one
-/// may have had. `through` is the place of the last that is lost, if it is known. How many places are passed over.
-pub(crate) fn pass_over_lost(tx: &mut WriteTx, through: Option<u64>, now: Timestamp) -> Result<u64, StoreError> {
+/// Fills the gap of lost events: readers of the log find erased events in their places, and no later event gets a number that a
+/// lost one may have had. `through` is the place of the last lost event, if it is known. Returns how many places were filled.
+pub(crate) fn fill_lost_places(tx: &mut WriteTx, through: Option<u64>, now: Timestamp) -> Result<u64, StoreError> {
     let (first, last) = (head(tx)? + 1, through.unwrap_or_default());
     for seq in first..=last {
         let id = EventId::from_bytes([0; 16]);
@@ -170,17 +171,17 @@ pub(crate) fn pass_over_lost(tx: &mut WriteTx, through: Option<u64>, now: Timest
         HEAD.put(tx, &LAST, &Position(seq))?;
     }
     let lost = (last + 1).saturating_sub(first);
-    feed::pass_over(tx, through.map_or(UNKNOWN_LOSS, |_| lost))?;
+    feed::skip_numbers(tx, through.map_or(UNKNOWN_LOSS, |_| lost))?;
     Ok(lost)
 }
 
 pub(super) fn drop_segment(tx: &mut WriteTx, segment: u64) -> Result<(), StoreError> {
-    feed::forget_segment(tx, segment)?;
+    feed::remove_segment(tx, segment)?;
     EVENTS.drop_segment(tx, segment)?;
     HEAD.put(tx, &FIRST_KEPT, &Position(end_of_segment(segment)))
 }
 
-/// Moves the end of the log on, as if events that nobody asks for were there: a segment has more than a test can write.
+/// Advances the end of the log as if there were more events. A segment has more events than a test can write.
 #[cfg(test)]
 pub(super) fn skip_to(tx: &mut WriteTx, seq: u64) -> Result<(), StoreError> {
     HEAD.put(tx, &LAST, &Position(seq))
@@ -204,29 +205,29 @@ fn put_last(tx: &mut WriteTx, before: Sequence, record: &EventRecord) -> Result<
     HEAD.put(tx, &LAST, &Position(seq))
 }
 
-/// Appends an event of another installation, which had another number there. Its number here.
-pub fn bring_in(tx: &mut WriteTx, mut record: EventRecord, now: Timestamp) -> Result<u64, StoreError> {
+/// Appends an event of another installation, where it had a different number. Returns its number here.
+pub fn append_imported(tx: &mut WriteTx, mut record: EventRecord, now: Timestamp) -> Result<u64, StoreError> {
     let before = feed::sequence(tx, record.tenant_id)?;
     let number = before.last + 1;
     let misplaced = || StoreError::damaged(catalog::EVENTS.name(), record.id.as_bytes(), "the body is not that of this event");
-    record.body = moved_body(&record, number).ok_or_else(misplaced)?;
+    record.body = renumbered_body(&record, number).ok_or_else(misplaced)?;
     (record.imported_at, record.number) = (Some(now), number);
     put_last(tx, before, &record)?;
     Ok(number)
 }
 
-/// The body of an event as it reads under another number.
-pub fn moved_body(record: &EventRecord, to: u64) -> Option<Vec<u8>> {
-    envelope::moved(record, record.number, to)
+/// Returns the body of an event with another number.
+pub fn renumbered_body(record: &EventRecord, to: u64) -> Option<Vec<u8>> {
+    envelope::renumbered(record, record.number, to)
 }
 
-/// The bytes after which a batch is full. What a consumer does with one holds up all writes.
+/// The size at which a batch is full, in bytes. Handling one batch delays all writes.
 const BATCH_BYTES: usize = 512 << 10;
 
-/// The events after `after`, in order: at most `limit`, about [`BATCH_BYTES`], all of one segment. Some may be
+/// Returns the events after `after`, in order: at most `limit`, about [`BATCH_BYTES`], all of one segment. Some may be
 /// [erased](EventRecord::is_erased).
 pub fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>, StoreError> {
-    // Readers ask until nothing is left, and to see that takes less than to look for it.
+    // Readers call this until nothing is left, and this check is cheaper than a search.
     if after >= head(tx)? {
         return Ok(Vec::new());
     }
@@ -244,15 +245,15 @@ pub fn read_batch(tx: &impl Read, after: u64, limit: usize) -> Result<Vec<Event>
     Ok(events)
 }
 
-/// One event by its place, while it is kept.
+/// Returns an event by its place, if it is kept.
 pub fn read_one(tx: &impl Read, seq: u64) -> Result<Option<Event>, StoreError> {
     let record: Option<EventRecord> = EVENTS.get(tx, segment_of(seq), &(EVENT_ROW, seq))?;
     Ok(record.filter(|record| !record.is_erased()).map(|record| Event::stored(seq, record)))
 }
 
-/// Whether a segment is full and all that happened in it was before the time up to which events are kept. Not the order of the log counts
-/// here but the time of each: the story of an evaluation tenant is told after the event, among what happens now. A tenant whose own clock
-/// is ahead tells times that have not come; they count only where there is nothing else.
+/// Whether a segment is full and all of its events are older than the retention period. The time of each event counts, not its
+/// position: the past of an evaluation tenant is written later, between current events. Events of a tenant whose own clock is
+/// ahead may be in the future. They count only if the segment has no others.
 pub(super) fn is_older(tx: &impl Read, segment: u64, kept_from: Timestamp, now: Timestamp) -> Result<bool, StoreError> {
     let last: Option<EventRecord> = EVENTS.get(tx, segment, &(EVENT_ROW, end_of_segment(segment) - 1))?;
     if last.is_none() {
@@ -275,7 +276,7 @@ mod tests {
     use crate::codec::assert_golden;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn the_stored_forms_match_the_golden_files() {
         assert_golden("event_position", &Position(300));
         let event = EventRecord {
             id: EventId::from_bytes([1; 16]),

@@ -1,4 +1,4 @@
-//! Removes events that are past their time and that every consumer has read: a whole segment at once.
+//! Removes expired events that every consumer has read, one whole segment at a time.
 
 use std::time::Duration;
 

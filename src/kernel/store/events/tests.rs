@@ -1,4 +1,4 @@
-//! The log as its readers see it, on a real store.
+//! Tests of the log as its readers see it, on a real store.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +28,7 @@ async fn record(store: &Store, tenant: u8, kind: &'static EventKind) -> u64 {
     record_many(store, tenant, kind, 1).await
 }
 
-/// The number of the last one.
+/// Returns the number of the last event.
 async fn record_many(store: &Store, tenant: u8, kind: &'static EventKind, count: usize) -> u64 {
     record_data(store, (tenant, kind), count, "{\"a\":1}".to_owned()).await
 }
@@ -55,7 +55,7 @@ fn numbers(page: &FeedPage) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_feed_holds_its_tenant_s_events_in_order_and_pages() {
+async fn a_feed_pages_through_its_tenant_s_events() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     for tenant in [1, 2, 1, 1, 2] {
@@ -77,7 +77,7 @@ async fn a_feed_holds_its_tenant_s_events_in_order_and_pages() {
 }
 
 #[tokio::test]
-async fn what_a_filter_leaves_of_a_long_log_is_found_by_reading_on() {
+async fn a_filter_finds_events_far_apart_in_a_long_log() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     record_many(&store, 1, &CREATED, feed::MAX_EXAMINED + 10).await;
@@ -93,7 +93,7 @@ async fn what_a_filter_leaves_of_a_long_log_is_found_by_reading_on() {
 }
 
 #[tokio::test]
-async fn a_write_that_is_refused_leaves_no_gap() {
+async fn a_refused_write_leaves_no_gap() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     record(&store, 1, &CREATED).await;
@@ -109,7 +109,7 @@ async fn a_write_that_is_refused_leaves_no_gap() {
     assert_eq!(record(&store, 1, &CREATED).await, 2);
 }
 
-/// Counts what it is given and refuses to see an event twice.
+/// Counts events and fails if one comes twice.
 struct Counting {
     seen: Arc<watch::Sender<u64>>,
 }
@@ -130,7 +130,7 @@ impl Consumer for Counting {
 }
 
 #[tokio::test]
-async fn a_consumer_is_woken_by_commits_and_goes_on_after_a_restart() {
+async fn a_consumer_wakes_on_commits_and_resumes_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let seen = Arc::new(watch::Sender::new(0));
     for round in 1..=2_u64 {
@@ -147,19 +147,19 @@ async fn a_consumer_is_woken_by_commits_and_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn retention_leaves_what_is_young_or_unread() {
+async fn retention_keeps_recent_and_unread_events() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     record(&store, 1, &CREATED).await;
     let clock = Clock::movable(Timestamp::EPOCH);
     let retention = Retention::new(store.clone(), clock.clone(), 30, vec!["nobody"]);
     clock.advance(Duration::from_hours(24 * 365));
-    // The only segment is still being written, so it stays whatever its age.
+    // The only segment is still being written, so it stays regardless of its age.
     assert_eq!(crate::tasks::Task::activate(&retention).await.unwrap(), crate::tasks::Done::All);
     assert_eq!(store.read(|tx| read_feed(tx, &query(1, 0, vec![], 9))).unwrap().events.len(), 1);
 }
 
-/// More events than a segment has, in parts, each at the time that is told for it.
+/// Writes more events than a segment has, in parts. `at` gives the time of each part.
 async fn fill_a_segment(store: &Store, at: fn(u32) -> Timestamp) {
     for part in 0..17 {
         let intent = Intent::new(TenantId::from_bytes([1; 16]), at(part), Actor::system("test"));
@@ -179,10 +179,10 @@ async fn fill_a_segment(store: &Store, at: fn(u32) -> Timestamp) {
 }
 
 #[tokio::test]
-async fn retention_leaves_a_segment_in_which_anything_is_young_though_its_end_is_old() {
+async fn retention_keeps_a_segment_with_any_recent_event() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
-    // What is told after the event stands behind what has happened later.
+    // Events with an old time come after newer ones.
     fill_a_segment(&store, |part| Timestamp::EPOCH.plus_days(if part == 3 { 20 } else { 0 })).await;
     let clock = Clock::movable(Timestamp::EPOCH.plus_days(31));
     let retention = Retention::new(store.clone(), clock.clone(), 30, vec![]);
@@ -192,7 +192,7 @@ async fn retention_leaves_a_segment_in_which_anything_is_young_though_its_end_is
 }
 
 #[tokio::test]
-async fn erased_events_keep_their_places_and_nothing_else() {
+async fn erased_events_keep_only_their_places() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     for tenant in [1, 2, 1, 1, 2] {
@@ -200,7 +200,7 @@ async fn erased_events_keep_their_places_and_nothing_else() {
     }
     let gone = TenantId::from_bytes([1; 16]);
     let found = store.read(|tx| TenantEvents.find(tx, gone, 2)).unwrap();
-    assert_eq!(found.len(), 2, "no more than was asked for");
+    assert_eq!(found.len(), 2, "no more than the limit");
     let found = store.read(|tx| TenantEvents.find(tx, gone, 9)).unwrap();
     store.write(move |tx| TenantEvents.remove(tx, gone, &found)).await.unwrap();
     assert!(store.read(|tx| TenantEvents.find(tx, gone, 9)).unwrap().is_empty());
@@ -214,7 +214,7 @@ async fn erased_events_keep_their_places_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_batch_of_long_events_is_a_short_one() {
+async fn a_batch_of_large_events_is_short() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     record_data(&store, (1, &CREATED), 3, format!("\"{}\"", "x".repeat(300 << 10))).await;
@@ -223,7 +223,7 @@ async fn a_batch_of_long_events_is_a_short_one() {
 }
 
 #[tokio::test]
-async fn retention_drops_a_full_old_segment_and_the_feed_says_so() {
+async fn retention_drops_an_old_segment_and_truncates_the_feed() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     fill_a_segment(&store, |_| Timestamp::EPOCH).await;
@@ -240,7 +240,7 @@ async fn retention_drops_a_full_old_segment_and_the_feed_says_so() {
 }
 
 #[test]
-fn an_unknown_kind_is_told_with_the_nearest_one() {
+fn an_unknown_kind_suggests_the_nearest_one() {
     let kinds = Kinds::new([&CREATED, &UPDATED]);
     assert_eq!(kinds.parse("*"), Ok(EventPattern::All));
     assert_eq!(kinds.parse("thing.*"), Ok(EventPattern::Area("thing".to_owned())));
@@ -250,7 +250,7 @@ fn an_unknown_kind_is_told_with_the_nearest_one() {
 }
 
 #[tokio::test]
-async fn a_tenant_whose_clock_is_ahead_keeps_nobody_s_events_for_longer() {
+async fn a_tenant_with_its_clock_ahead_does_not_delay_retention() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     let own = TenantId::with_own_clock(Timestamp::EPOCH, &mut tenantd_base::entropy::Entropy::from_seed(1));
@@ -263,7 +263,7 @@ async fn a_tenant_whose_clock_is_ahead_keeps_nobody_s_events_for_longer() {
                 let mut intents = [(shared, Timestamp::EPOCH), (own, ahead)]
                     .map(|(tenant, at)| Intent::new(tenant, at, Actor::system("test")).begin());
                 for number in 0..4096 {
-                    // The segment ends with events of the tenant that is ahead.
+                    // The segment ends with events of the tenant whose clock is ahead.
                     append(tx, &mut intents[usize::from(number % 8 > 0)], &draft)?;
                 }
                 Ok::<_, StoreError>(())

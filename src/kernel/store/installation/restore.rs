@@ -1,4 +1,4 @@
-//! Makes an installation from a snapshot, after the snapshot was proven.
+//! Creates an installation from a verified snapshot.
 
 use std::{
     fs::File,
@@ -13,17 +13,18 @@ use super::{
     io_error, last_release, newer_format,
 };
 use crate::{
-    CheckReport, Checked, RedbEngine, StoreError, check, engine::Engine, migrate::FORMAT, pages, snapshot::forget_cached,
+    CheckReport, Checked, RedbEngine, StoreError, check, engine::Engine, migrate::FORMAT, pages, snapshot::evict_from_cache,
     transaction::ReadTx,
 };
 
-/// Memory for pages while a copy is proven.
+/// The page cache while a copy is verified.
 const PROOF_CACHE_BYTES: usize = 64 << 20;
 
 impl DataDirectory {
-    /// Makes the installation from a snapshot. The copy gets the names of an installation only after every page, record and index of it was
-    /// read and found sound. `prepare` then compares the key with the snapshot's fingerprint, and writes what else must exist before the first
-    /// start. After an error, and after a crash at any point, the directory holds no installation and can be restored into again.
+    /// Creates the installation from a snapshot. The copy is renamed to its final name only after every page, record and index of
+    /// it was verified. `prepare` then compares the key with the snapshot's fingerprint and writes everything else that must
+    /// exist before the first start. After an error or a crash at any point, the directory contains no installation and can be
+    /// restored into again.
     pub fn restore(
         &self,
         snapshot: &Path,
@@ -41,7 +42,7 @@ impl DataDirectory {
         match restored {
             Ok(report) => Ok(report),
             Err(error) => {
-                // Only the steps after the marker give names, so without it there is nothing but the copy.
+                // Only the steps after the marker rename files, so without the marker there is only the copy.
                 let begun = self.path.join(MARKER_FILE).exists();
                 let leftovers: &[&str] =
                     if begun { &[NEW_STORE_FILE, STORE_FILE, ID_FILE, MARKER_FILE] } else { &[NEW_STORE_FILE] };
@@ -52,31 +53,31 @@ impl DataDirectory {
     }
 }
 
-/// Copies a file to one that only its owner can read, and on to the disk.
+/// Copies a file to a new file that only its owner can read, and syncs it.
 fn copy_private(from: &Path, to: &Path) -> Result<(), StoreError> {
     use std::os::unix::fs::OpenOptionsExt;
-    // Opening a pipe would wait for a writer.
+    // Opening a pipe would block until it has a writer.
     if !std::fs::metadata(from).map_err(|error| io_error(from, &error))?.is_file() {
-        return Err(StoreError::Installation(format!("{} is not a file: name a snapshot", from.display())));
+        return Err(StoreError::Installation(format!("{} is not a file: give the path of a snapshot", from.display())));
     }
     let mut source = File::open(from).map_err(|error| io_error(from, &error))?;
     let mut copy = || -> std::io::Result<()> {
         let mut options = std::fs::OpenOptions::new();
         let mut target = options.write(true).create(true).truncate(true).mode(0o600).open(to)?;
         std::io::copy(&mut source, &mut target)?;
-        forget_cached(to)
+        evict_from_cache(to)
     };
     copy().map_err(|error| io_error(to, &error))
 }
 
 impl Installation {
-    /// What a snapshot says of itself, after a look at all of its pages.
+    /// Verifies all pages of a snapshot and returns its metadata.
     pub fn of_snapshot(path: &Path) -> Result<Self, StoreError> {
         read_sound(path, Self::read)
     }
 }
 
-/// Reads every page, record and index of a copied snapshot.
+/// Verifies every page, record and index of a copied snapshot.
 fn prove_copy(path: &Path, tables: &[&'static dyn Checked]) -> Result<(Installation, CheckReport), StoreError> {
     let (installation, report) = read_sound(path, |tx| {
         let installation = Installation::read(tx)?;
@@ -91,7 +92,7 @@ fn prove_copy(path: &Path, tables: &[&'static dyn Checked]) -> Result<(Installat
     }
 }
 
-/// Reads a snapshot whose pages are all sound.
+/// Reads a snapshot after verifying all of its pages.
 fn read_sound<T>(path: &Path, work: impl FnOnce(&ReadTx) -> Result<T, StoreError>) -> Result<T, StoreError> {
     let read = || {
         pages::verify_closed(path).map_err(|problem| damaged(&problem))?;
@@ -126,7 +127,7 @@ mod tests {
     };
     static TABLES: [&dyn Checked; 2] = [&META, &RELEASE];
 
-    /// A snapshot with some hundred pages, and what it holds.
+    /// A snapshot of some hundred pages, and its report.
     fn snapshot_in(directory: &Path) -> (PathBuf, SnapshotReport) {
         let data = DataDirectory::lock(&directory.join("source")).unwrap();
         data.initialize([7; 16], || Ok([1; 8])).unwrap();
@@ -156,13 +157,13 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_snapshot_is_refused_and_leaves_nothing_behind() {
+    fn a_damaged_snapshot_is_refused_and_nothing_is_left() {
         let directory = tempfile::tempdir().unwrap();
         let (path, truth) = snapshot_in(directory.path());
         let length = std::fs::metadata(&path).unwrap().len();
         let (mut refused, mut harmless) = (0, 0);
         for place in 0..200_u64 {
-            // Every fourth flip is in the first page, which has the roots.
+            // Every fourth flip is in the first page, which contains the roots.
             let at = if place % 4 == 0 { place * 320 / 200 } else { (length - 1) * place / 199 };
             let damaged = directory.path().join("damaged");
             std::fs::copy(&path, &damaged).unwrap();
@@ -182,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_file_is_refused_before_it_is_opened() {
+    fn a_snapshot_that_is_not_a_file_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let data = DataDirectory::lock(&directory.path().join("target")).unwrap();
         for path in [directory.path(), Path::new("/dev/zero")] {
@@ -192,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_record_under_a_sound_page_is_refused() {
+    fn a_damaged_record_in_a_valid_page_is_refused() {
         let directory = tempfile::tempdir().unwrap();
         let (path, _) = snapshot_in(directory.path());
         let engine = RedbEngine::open(&path, 1 << 20, None).unwrap();
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restore_that_was_killed_or_refused_can_be_repeated() {
+    fn a_killed_or_refused_restore_can_be_repeated() {
         let directory = tempfile::tempdir().unwrap();
         let (path, truth) = snapshot_in(directory.path());
         let target = directory.path().join("target");
@@ -215,7 +216,7 @@ mod tests {
         let refusal = || Err(StoreError::Installation("another key".to_owned()));
         assert!(data.restore(&path, &TABLES, |_| refusal()).unwrap_err().to_string().contains("another key"));
         assert_eq!(names_in(&target), [LOCK_FILE]);
-        // What a process that was killed has left: half a copy; the marker with some of the names.
+        // What a killed process leaves behind: half a copy, or the marker with some of the files.
         for left in [&[NEW_STORE_FILE][..], &[NEW_STORE_FILE, MARKER_FILE], &[STORE_FILE, MARKER_FILE, JOURNAL_FILE]] {
             for name in left {
                 std::fs::write(target.join(name), b"half").unwrap();

@@ -1,9 +1,10 @@
-//! Which segments bring a snapshot forward to a time, and whether that is everything up to then. Their names alone say so.
+//! Plans which segments bring a snapshot forward to a time, and decides whether they are complete up to then. It uses only the
+//! names of the segments.
 //!
-//! Commits are ordered by where they stand in the history, never by their times: a clock may be set back. An opening of the store says
-//! which commit it follows, so openings are a tree. It has more than one branch when an older copy of the store was put back. The
-//! branch that was in use at a time is the one whose last opening with commits up to that time began latest. A snapshot is brought forward
-//! along it, up to the last commit that is not later than the time.
+//! Commits are ordered by their position in the history, never by their times, because a clock may be set back. An opening of the
+//! store names the commit that it follows, so openings form a tree. The tree has more than one branch if an older copy of the
+//! store was put back. The branch in use at a time is the one whose last opening with commits up to that time began latest. A
+//! snapshot is brought forward along it, up to the last commit that is not later than the time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,36 +15,36 @@ use super::{
     SegmentName,
 };
 
-/// The commits of a segment that are applied: those after the step before, up to a number.
+/// The commits of a segment to apply: those after the previous step, up to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     pub segment: SegmentName,
     pub through: u64,
 }
 
-/// Whether the commits up to the time are there.
+/// Whether all commits up to the time are available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
     Complete,
     /// Some of them are missing.
     Missing,
-    /// The newest commit is older, so that nothing shows whether there were more.
+    /// The newest commit is older than the time, so nothing shows whether there were more.
     Beyond,
 }
 
-/// How a snapshot is brought forward.
+/// How to bring a snapshot forward.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// In the order in which they are applied. Only the last has commits that are later than the time.
+    /// In the order to apply them. Only the last one has commits that are later than the time.
     pub steps: Vec<Step>,
-    /// A later segment that shows that nothing is missing. That it is what its name says is to be checked.
+    /// A later segment that shows that no commit is missing. The caller must check that its content matches its name.
     pub proof: Option<SegmentName>,
     pub reach: Reach,
 }
 
 impl Plan {
-    /// From the last commit of a snapshot. [`Timestamp::LATEST`] stands for the end of the history. `names` has no segment of
-    /// [branches that were left](left_branches) before the snapshot was made.
+    /// Plans from the last commit of a snapshot. [`Timestamp::LATEST`] means the end of the history. `names` must not contain
+    /// segments of [branches that were left](left_branches) before the snapshot was made.
     pub fn new(names: &[SegmentName], base: Position, until: Timestamp) -> Self {
         let openings = Openings::new(names, base);
         let mut path = openings.path(openings.tip(until));
@@ -54,7 +55,7 @@ impl Plan {
         let follower = openings.follower(path.end).filter(|_| !passed);
         let proof = later.first().map(|step| step.segment).or(follower);
         path.is_whole &= follower.is_none_or(|name| name.first == path.end.number + 1);
-        // Behind a gap, a time is past only if the clock was not set back meanwhile.
+        // After a gap, a later time proves something only if the clock was not set back meanwhile.
         let is_missing = !path.is_whole && (!passed || path.unreached.iter().any(|name| name.since <= latest));
         let reach = if is_missing || openings.contradict(until, passed.then_some(latest)) {
             Reach::Missing
@@ -75,7 +76,7 @@ pub fn leads_to(names: &[SegmentName], from: Position, to: Position) -> bool {
     from == to || (openings.lineage(to.journal) == Lineage::After && path.steps.iter().any(passed))
 }
 
-/// The openings of branches that were left, when this is the last commit of the store.
+/// The openings of branches that were left, if `last` is the last commit of the store.
 pub fn left_branches(names: &[SegmentName], last: Position) -> BTreeSet<JournalId> {
     let openings = Openings::new(names, last);
     let is_left = |journal: JournalId, opening: &Opening| match openings.lineage(journal) {
@@ -86,8 +87,8 @@ pub fn left_branches(names: &[SegmentName], last: Position) -> BTreeSet<JournalI
     openings.known.iter().filter(|(journal, opening)| is_left(**journal, opening)).map(|(journal, _)| *journal).collect()
 }
 
-/// The openings that were left since the newest snapshot was made. When one does not follow it, an older copy of the store was put back.
-/// `names` has no segment of branches that were left before.
+/// The openings that were left since the newest snapshot was made. If an opening does not follow the snapshot, an older copy of
+/// the store was put back. `names` must not contain segments of branches that were left before.
 pub fn left_since(names: &[SegmentName], newest: Position) -> BTreeSet<JournalId> {
     let openings = Openings::new(names, newest);
     let apart = openings.known.iter().filter(|(journal, _)| openings.lineage(**journal) == Lineage::Apart);
@@ -97,11 +98,11 @@ pub fn left_since(names: &[SegmentName], newest: Position) -> BTreeSet<JournalId
     position.map(|position| left_branches(names, position)).unwrap_or_default()
 }
 
-/// What is known of an opening of the store.
+/// The known facts about an opening of the store.
 #[derive(Debug)]
 struct Opening {
     before: Position,
-    /// In the order of their commits.
+    /// In commit order.
     segments: Vec<SegmentName>,
 }
 
@@ -110,22 +111,23 @@ impl Opening {
         self.segments.first().map_or(Timestamp::LATEST, |name| name.since)
     }
 
-    /// Whether it has a commit that is not later. The first may be: the clock may have been set back.
+    /// Whether it has a commit that is not later than `time`. This need not be the first one, because the clock may have been set
+    /// back.
     fn reaches_back_to(&self, time: Timestamp) -> bool {
         self.segments.iter().any(|name| name.since <= time)
     }
 }
 
-/// How an opening stands to the snapshot.
+/// The relation of an opening to the snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lineage {
-    /// It follows the snapshot, or has its last commit.
+    /// It follows the snapshot, or contains its last commit.
     After,
     /// The snapshot follows it.
     Before,
-    /// On a branch that left the history before the snapshot, or in another history.
+    /// It is on a branch that left the history before the snapshot, or in another history.
     Apart,
-    /// What it follows is not known.
+    /// The opening that it follows is unknown.
     Unknown,
 }
 
@@ -142,7 +144,7 @@ struct Path {
     end: Position,
     /// Whether there is no gap.
     is_whole: bool,
-    /// What stands behind the gap.
+    /// The segments after the gap.
     unreached: Vec<SegmentName>,
 }
 
@@ -161,7 +163,7 @@ impl Openings {
         openings
     }
 
-    /// An opening and those before it, as far as they are known, each with the last of its commits that counts.
+    /// An opening and its known predecessors, each with the last of its commits on this branch.
     fn chain(&self, journal: JournalId) -> impl Iterator<Item = (JournalId, u64)> {
         let (mut seen, mut next) = (BTreeSet::new(), Some((journal, u64::MAX)));
         std::iter::from_fn(move || {
@@ -201,7 +203,7 @@ impl Openings {
         last.max_by_key(|journal| (began_at(journal), *journal)).unwrap_or(self.base.journal)
     }
 
-    /// From the snapshot to the end of an opening.
+    /// The path from the snapshot to the end of an opening.
     fn path(&self, tip: JournalId) -> Path {
         let mut chain: Vec<(JournalId, u64)> = self.chain(tip).collect();
         let begins = chain.iter().position(|(journal, _)| *journal == self.base.journal);
@@ -226,8 +228,8 @@ impl Openings {
         self.known.values().find(|opening| opening.before == end).and_then(|opening| opening.segments.first()).copied()
     }
 
-    /// Whether segments that are not on the way show that the way is not the whole history, or not the right one. `passed` is the latest time
-    /// on the way, if it is later than the time.
+    /// Whether segments off the path show that the path is not the whole history, or not the right one. `passed` is the latest
+    /// time on the path, if it is later than `until`.
     fn contradict(&self, until: Timestamp, passed: Option<Timestamp>) -> bool {
         self.known.iter().any(|(journal, opening)| match self.lineage(*journal) {
             Lineage::After | Lineage::Before => false,
@@ -242,7 +244,7 @@ impl Openings {
 }
 
 impl Path {
-    /// Goes on through an opening up to the last of its commits that counts. Up to `known` it is known to have commits.
+    /// Extends the path through an opening, up to commit `last`. The opening is known to have commits up to `known`.
     fn follow(&mut self, journal: JournalId, segments: &[SegmentName], last: u64, known: u64) {
         let mut reached = self.end.number;
         let next = |reached: u64| {
@@ -278,14 +280,14 @@ mod tests {
         Position::root(0)
     }
 
-    /// A segment of a commit a second.
+    /// A segment with one commit per second.
     fn segment(journal: u8, before: Position, commits: std::ops::RangeInclusive<u64>, since: i64) -> SegmentName {
         let (first, last) = (*commits.start(), *commits.end());
         let until = at(since + i64::try_from(last - first).unwrap());
         SegmentName { first, last, since: at(since), until, journal: [journal; 16], before }
     }
 
-    /// Two openings, of 30 commits each, in segments of ten. Commit n is of second n.
+    /// Two openings of 30 commits each, in segments of ten. Commit n was made in second n.
     fn history() -> Vec<SegmentName> {
         vec![
             segment(1, root(), 1..=10, 1),
@@ -297,20 +299,20 @@ mod tests {
         ]
     }
 
-    /// The steps, as the opening and the last commit of each.
+    /// The steps of a plan, as the opening and the last commit of each.
     fn plan(names: &[SegmentName], from: Position, until: i64) -> (Vec<(u8, u64)>, Reach) {
         let plan = Plan::new(names, from, at(until));
         (plan.steps.iter().map(|step| (step.segment.journal[0], step.through)).collect(), plan.reach)
     }
 
-    /// Without the branches that were left when this was the last commit.
+    /// The segments without the branches that were left if this was the last commit.
     fn without_left(names: &[SegmentName], last: Position) -> Vec<SegmentName> {
         let left = left_branches(names, last);
         names.iter().copied().filter(|name| !left.contains(&name.journal)).collect()
     }
 
     #[test]
-    fn segments_follow_each_other_up_to_the_time_in_any_order() {
+    fn steps_are_in_commit_order() {
         let mut names = history();
         names.reverse();
         assert_eq!(plan(&names, position(1, 10), 5), (vec![], Reach::Complete));
@@ -323,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_shows_that_nothing_is_missing_is_named() {
+    fn the_proof_of_completeness_is_named() {
         let names = history();
         let proof = |until: i64| {
             let plan = Plan::new(&names, position(1, 5), at(until));
@@ -346,13 +348,13 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_segment_is_noticed_wherever_it_may_have_commits_up_to_the_time() {
+    fn a_missing_segment_is_noticed() {
         for missing in 0..6 {
             let mut names = history();
             names.remove(missing);
             for until in 1..=60 {
                 let (_, reach) = plan(&names, position(1, 0), until);
-                // The commits before it end at this second. When nothing comes later, nobody knows that there was more.
+                // The commits before it end at this second. If no later commit is known, nothing shows that there were more.
                 let ended = i64::try_from(missing).unwrap() * 10;
                 let expected = match (until < ended, missing) {
                     (true, _) => Reach::Complete,
@@ -365,18 +367,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_snapshot_is_not_needed() {
+    fn segments_before_the_snapshot_are_not_needed() {
         for gone in 1..=4 {
             assert_eq!(plan(&history()[gone..], position(2, 45), 55), (vec![(2, 50), (2, 60)], Reach::Complete), "{gone}");
         }
-        // Nothing says what the opening of the snapshot follows.
+        // The opening that the snapshot's opening follows is unknown.
         let names = [&history()[..3], &[segment(3, position(2, 70), 71..=80, 71)]].concat();
         let names = without_left(&names, position(2, 70));
         assert_eq!(plan(&names, position(2, 70), 75), (vec![(3, 80)], Reach::Complete));
     }
 
     #[test]
-    fn commits_are_in_order_although_the_clock_is_not() {
+    fn commits_stay_in_order_when_the_clock_moves() {
         // The clock is set back by 100 seconds in the middle, and later ahead by 1000.
         let names = [
             segment(1, root(), 1..=10, 101),
@@ -386,7 +388,7 @@ mod tests {
             segment(2, position(1, 20), 41..=50, 41),
         ];
         let all = |count: usize| [(1, 10), (1, 20), (2, 30), (2, 40), (2, 50)][..count].to_vec();
-        assert_eq!(plan(&names, position(1, 0), 15), (all(2), Reach::Complete), "up to the last one that is not later");
+        assert_eq!(plan(&names, position(1, 0), 15), (all(2), Reach::Complete), "up to the last commit that is not later");
         assert_eq!(plan(&names, position(1, 0), 105), (all(5), Reach::Complete));
         assert_eq!(plan(&names, position(1, 0), 45), (all(5), Reach::Complete));
         assert_eq!(plan(&names, position(1, 0), 35), (all(3), Reach::Complete));
@@ -398,8 +400,8 @@ mod tests {
     }
 
     #[test]
-    fn an_opening_that_began_ahead_of_time_is_not_left_out() {
-        // The second opening begins with a clock that is ahead by 1000 seconds, which is then set right.
+    fn an_opening_that_began_with_its_clock_ahead_is_used() {
+        // The second opening begins with a clock that is 1000 seconds ahead, which is then corrected.
         let names = [
             segment(1, root(), 1..=10, 1),
             segment(2, position(1, 10), 11..=15, 1011),
@@ -408,24 +410,24 @@ mod tests {
         ];
         assert_eq!(plan(&names, position(1, 5), 18), (vec![(1, 10), (2, 15), (2, 20)], Reach::Complete));
         assert_eq!(plan(&names, position(1, 5), 12).0, [(1, 10)]);
-        // A gap, behind which times begin again: nobody knows whether a commit of second 30 is in it.
+        // After a gap, times start again. It is unknown whether the gap has a commit of second 30.
         let names = [segment(1, root(), 1..=10, 1), segment(1, root(), 11..=15, 1011), segment(1, root(), 21..=25, 50)];
         assert_eq!(plan(&names, position(1, 5), 30).1, Reach::Missing);
         assert_eq!(plan(&names, position(1, 5), 5).1, Reach::Missing);
     }
 
     #[test]
-    fn a_copy_that_was_put_back_begins_a_branch() {
-        // At second 70, the store is put back to commit 45; at second 90 to the same commit again.
+    fn a_restored_copy_begins_a_branch() {
+        // At second 70, the store is put back to commit 45, and at second 90 to the same commit again.
         let mut names = history();
         names.extend([segment(3, position(2, 45), 46..=55, 70), segment(4, position(2, 45), 46..=50, 90)]);
         let old = vec![(1, 30), (2, 40), (2, 50), (2, 60)];
         let branch = |steps: &[(u8, u64)]| [&[(1, 30), (2, 40), (2, 45)], steps].concat();
         assert_eq!(plan(&names, position(1, 20), 58), (old.clone(), Reach::Complete));
-        assert_eq!(plan(&names, position(1, 20), 65), (old, Reach::Beyond), "nobody knows what was lost with that copy");
+        assert_eq!(plan(&names, position(1, 20), 65), (old, Reach::Beyond), "the loss with that copy is unknown");
         assert_eq!(plan(&names, position(1, 20), 75), (branch(&[(3, 55)]), Reach::Complete));
         assert_eq!(plan(&names, position(1, 20), 92), (branch(&[(4, 50)]), Reach::Complete));
-        // A backup of a branch that was left does not lead to what came later.
+        // A backup of a left branch does not lead to later commits.
         assert_eq!(plan(&names, position(2, 50), 58), (vec![(2, 60)], Reach::Complete));
         assert_eq!(plan(&names, position(2, 50), 75).1, Reach::Missing);
         assert_eq!(plan(&names, position(3, 50), 92).1, Reach::Missing);
@@ -433,8 +435,8 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_that_was_left_with_its_clock_ahead_is_not_taken_for_the_newest() {
-        // A second opening has a clock that is ahead by 1000 seconds. Then the store is put back to commit 45, and has the right time.
+    fn a_left_branch_with_its_clock_ahead_is_not_the_newest() {
+        // The clock of a second opening is 1000 seconds ahead. Then the store is put back to commit 45, with the right time.
         let mut names = history();
         names.truncate(5);
         names.extend([segment(3, position(2, 50), 51..=60, 1051), segment(4, position(2, 45), 46..=55, 70)]);
@@ -446,14 +448,14 @@ mod tests {
         assert_eq!(left_branches(&names, last), BTreeSet::from([[3; 16]]));
         assert_eq!(latest(&without_left(&names, last), last), (vec![4], Reach::Complete));
         assert_eq!(latest(&names, position(3, 55)).1, Reach::Missing, "a later branch was not yet known");
-        // Nothing says where the branch of opening 5 begins. It was left if the snapshot does not have its numbers yet.
+        // The start of opening 5's branch is unknown. The branch was left if the snapshot does not have its numbers yet.
         names.push(segment(5, position(9, 50), 51..=60, 1051));
         assert_eq!(left_branches(&names, last), BTreeSet::from([[3; 16], [5; 16]]));
         assert_eq!(left_branches(&names, position(4, 70)), BTreeSet::from([[3; 16]]));
     }
 
     #[test]
-    fn a_history_that_began_anew_counts_only_from_then_on() {
+    fn a_new_history_counts_from_its_own_start() {
         let mut names = history();
         names.extend([segment(3, Position::root(60), 61..=65, 70), segment(4, position(3, 65), 66..=70, 80)]);
         assert_eq!(plan(&names, position(2, 50), 59), (vec![(2, 60)], Reach::Complete));
@@ -463,13 +465,13 @@ mod tests {
             (vec![(3, 65), (4, 70)], Reach::Complete),
             "from a backup of the new one"
         );
-        // The opening between is unknown, so that it may be of either history.
+        // The opening between is unknown, so it may belong to either history.
         names.remove(6);
         assert_eq!(plan(&names, position(2, 50), 60).1, Reach::Missing);
     }
 
     #[test]
-    fn segments_lead_along_a_branch_and_over_no_gap() {
+    fn segments_lead_along_a_branch_but_not_over_a_gap() {
         let mut names = history();
         names.push(segment(3, position(2, 45), 46..=55, 70));
         let from = position(1, 20);
@@ -480,7 +482,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_go_in_circles_end() {
+    fn circular_names_end() {
         let names = [segment(5, position(6, 91), 90..=90, 90), segment(6, position(5, 90), 91..=91, 91)];
         assert_eq!(plan(&names, position(1, 1), 50).0, []);
         assert_eq!(plan(&names, position(5, 89), 99).0, [(5, 90)]);

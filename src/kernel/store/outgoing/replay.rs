@@ -19,7 +19,7 @@ use super::{
 
 const CACHE_BYTES: usize = 64 << 20;
 
-/// A segment that was read back.
+/// The parsed content of a segment.
 struct Content {
     journal: JournalId,
     /// The commit that the opening follows.
@@ -27,7 +27,7 @@ struct Content {
     commits: Vec<Commit>,
 }
 
-/// Whether a segment is sound and what its name says.
+/// Checks that a segment is intact and matches its name.
 pub fn verify(name: SegmentName, content: &[u8]) -> Result<(), StoreError> {
     Content::read(name, content).map(drop)
 }
@@ -43,7 +43,7 @@ impl Content {
         }
         let content = Self::parse(content).ok_or_else(damaged)?;
         if content.name() != Some(name) {
-            return Err(refused("this segment does not have the commits that its name says"));
+            return Err(refused("the commits of this segment do not match its name"));
         }
         Ok(content)
     }
@@ -83,7 +83,7 @@ impl Content {
 pub struct Replay {
     file: RedbFile,
     at: Position,
-    /// The time of the last commit that was applied, and the latest one.
+    /// The time of the last applied commit, and the latest time.
     last: Option<Timestamp>,
     latest: Option<Timestamp>,
 }
@@ -101,23 +101,23 @@ impl Replay {
         Ok(Self { file, at: from, last: None, latest: None })
     }
 
-    /// The time of the last commit that was applied.
+    /// The time of the last applied commit.
     pub fn last(&self) -> Option<Timestamp> {
         self.last
     }
 
-    /// Whether an earlier commit has a later time: the clock of the host was set back.
+    /// Whether an earlier commit has a later time, because the clock of the host was set back.
     pub fn was_set_back(&self) -> bool {
         self.latest > self.last
     }
 
-    /// Applies the commits of a step that the snapshot does not have yet; of the last step only those up to the last one that is not later
-    /// than `until`.
+    /// Applies the commits of a step that the snapshot does not have yet. With `until`, it stops at the last commit that is not
+    /// later.
     pub fn apply(&mut self, step: Step, content: &[u8], until: Option<Timestamp>) -> Result<(), StoreError> {
         let refused = |problem: &str| StoreError::Installation(format!("{}: {problem}", step.segment));
         let Content { journal, before, commits } = Content::read(step.segment, content)?;
         if journal != self.at.journal && before != self.at {
-            return Err(refused("this segment does not follow the one before"));
+            return Err(refused("this segment does not follow the previous one"));
         }
         let in_time = |commit: &&Commit| commit.number <= step.through && until.is_none_or(|until| commit.at <= until);
         let last = commits.iter().rfind(in_time).map_or(0, |commit| commit.number);
@@ -127,8 +127,8 @@ impl Replay {
             if commit.number != next.number {
                 return Err(refused("commits are missing before it"));
             }
-            let newer = || refused("a newer release wrote this segment; install that");
-            changed.take_in(Changes::decode(&commit.changes).ok_or_else(newer)?);
+            let newer = || refused("a newer release wrote this segment: install that release");
+            changed.add_batch(Changes::decode(&commit.changes).ok_or_else(newer)?);
             (self.at, self.last, self.latest) = (next, Some(commit.at), self.latest.max(Some(commit.at)));
         }
         self.file.apply(&changed, Some(Mark::at(self.at)))

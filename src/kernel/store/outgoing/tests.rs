@@ -1,4 +1,4 @@
-//! Every second after a snapshot can be restored, and a missing or damaged segment is noticed.
+//! Tests that every second after a snapshot can be restored, and that missing and damaged segments are noticed.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ impl Fixture {
         (data, store)
     }
 
-    /// Writes a row a second; the time of the last.
+    /// Writes one row per second. Returns the time of the last one.
     async fn write(&self, store: &Store, numbers: std::ops::RangeInclusive<u32>) -> Timestamp {
         for number in numbers {
             self.clock.advance(SECOND);
@@ -51,7 +51,7 @@ impl Fixture {
         self.clock.now()
     }
 
-    /// Leaves the directory as the end of the process does.
+    /// Leaves the directory as if the process had died.
     fn crash(&self, data: DataDirectory, store: Store) {
         let files = ["tenantd.redb", "tenantd.journal", "tenantd.witness"].map(|file| self.directory.path().join(file));
         let left = files.each_ref().map(|file| std::fs::read(file).unwrap());
@@ -65,7 +65,7 @@ impl Fixture {
         }
     }
 
-    /// The rows of the snapshot, brought forward to a time.
+    /// The rows of the snapshot after it was brought forward to a time.
     fn rows_at(&self, snapshot: &Path, from: Position, until: Timestamp) -> Result<Vec<u32>, StoreError> {
         let copy = self.directory.path().join("copy");
         std::fs::copy(snapshot, &copy).unwrap();
@@ -89,7 +89,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn any_second_after_a_snapshot_comes_back_over_flushes_stops_and_crashes() {
+async fn any_second_after_a_snapshot_can_be_restored() {
     let fixture = Fixture::new();
     let (data, store) = fixture.open(64 << 10);
     let began = fixture.write(&store, 1..=5).await;
@@ -115,7 +115,7 @@ async fn any_second_after_a_snapshot_comes_back_over_flushes_stops_and_crashes()
 }
 
 #[tokio::test]
-async fn nothing_after_a_missing_segment_is_applied_and_a_damaged_one_is_refused() {
+async fn missing_and_damaged_segments_are_refused() {
     let fixture = Fixture::new();
     let (_data, store) = fixture.open(1 << 20);
     let snapshot = fixture.directory.path().join("snapshot");
@@ -141,12 +141,12 @@ async fn nothing_after_a_missing_segment_is_applied_and_a_damaged_one_is_refused
         assert!(replay.apply(step(1), &damaged, None).unwrap_err().to_string().contains("damaged"), "byte {place}");
     }
     let renamed = SegmentName { since: names[1].until, ..names[1] };
-    assert!(verify(renamed, &content(1)).unwrap_err().to_string().contains("that its name says"));
+    assert!(verify(renamed, &content(1)).unwrap_err().to_string().contains("do not match its name"));
     assert!(verify(names[1], &content(2)).is_err());
 }
 
 #[tokio::test]
-async fn a_commit_that_is_too_large_for_the_journal_is_never_left_out() {
+async fn a_commit_too_large_for_the_journal_is_in_a_segment() {
     let fixture = Fixture::new();
     let (data, store) = fixture.open(64 << 10);
     let snapshot = fixture.directory.path().join("snapshot");
@@ -173,7 +173,7 @@ async fn a_commit_that_is_too_large_for_the_journal_is_never_left_out() {
 }
 
 #[tokio::test]
-async fn a_recovery_that_is_cut_off_after_its_segment_is_repeated() {
+async fn an_interrupted_recovery_is_repeated() {
     let fixture = Fixture::new();
     let (data, store) = fixture.open(1 << 20);
     let snapshot = fixture.directory.path().join("snapshot");
@@ -194,7 +194,7 @@ async fn a_recovery_that_is_cut_off_after_its_segment_is_repeated() {
 }
 
 #[tokio::test]
-async fn a_restored_snapshot_goes_on_with_its_history() {
+async fn a_restored_snapshot_continues_its_history() {
     let fixture = Fixture::new();
     let (data, store) = fixture.open(1 << 20);
     fixture.write(&store, 1..=3).await;
@@ -204,7 +204,7 @@ async fn a_restored_snapshot_goes_on_with_its_history() {
     store.cut_outgoing().await.unwrap();
     let first_life = fixture.clock.now();
     drop((store, data));
-    // The store is put back to its snapshot, and goes on from there.
+    // The store is put back to its snapshot and continues from there.
     for name in ["tenantd.journal", "tenantd.witness"] {
         std::fs::remove_file(fixture.directory.path().join(name)).unwrap();
     }
@@ -218,7 +218,7 @@ async fn a_restored_snapshot_goes_on_with_its_history() {
 }
 
 #[test]
-fn names_read_back_and_stand_in_the_order_of_commits() {
+fn names_read_back_and_sort_in_commit_order() {
     let name = |since: i64, first: u64| SegmentName {
         first,
         last: first + 9,
@@ -244,7 +244,7 @@ async fn a_lost_segment_makes_the_directory_incomplete_until_the_next_backup() {
     assert_eq!(outgoing.base(key), None);
     let back_up = || outgoing.begin_backup(key, "second").and_then(|()| outgoing.end_backup());
     back_up().unwrap();
-    assert_eq!((outgoing.base(key).as_deref(), outgoing.base([4; 8])), (Some("second"), None), "of this key only");
+    assert_eq!((outgoing.base(key).as_deref(), outgoing.base([4; 8])), (Some("second"), None), "only for this key");
     fixture.write(&store, 1..=3).await;
     outgoing.begin_backup(key, "third").unwrap();
     let surplus = fixture.directory.path().join(DIRECTORY).join("surplus");
@@ -253,49 +253,49 @@ async fn a_lost_segment_makes_the_directory_incomplete_until_the_next_backup() {
     std::fs::remove_file(surplus).unwrap();
     outgoing.end_backup().unwrap();
     assert!(outgoing.segments().unwrap().is_empty());
-    assert_eq!(outgoing.base(key), None, "not even with the backup that was under way");
+    assert_eq!(outgoing.base(key), None, "not even with the backup in progress");
     back_up().unwrap();
     assert!(outgoing.base(key).is_some());
 }
 
-/// What may happen to a store between two commits.
+/// What happens to a store between two commits.
 #[derive(Clone, Copy, Debug)]
-enum Happening {
+enum HistoryStep {
     Write,
     WriteLarge,
     Cut,
     Stop,
     Crash,
-    /// The clock is set, by so many seconds.
+    /// The clock is set by this many seconds.
     SetClock(i64),
 }
 
-fn happenings() -> impl Strategy<Value = Vec<Happening>> {
-    let happening = prop_oneof![
-        8 => Just(Happening::Write),
-        1 => Just(Happening::WriteLarge),
-        2 => Just(Happening::Cut),
-        1 => Just(Happening::Stop),
-        2 => Just(Happening::Crash),
-        1 => (-40..40_i64).prop_map(Happening::SetClock),
+fn history_steps() -> impl Strategy<Value = Vec<HistoryStep>> {
+    let step = prop_oneof![
+        8 => Just(HistoryStep::Write),
+        1 => Just(HistoryStep::WriteLarge),
+        2 => Just(HistoryStep::Cut),
+        1 => Just(HistoryStep::Stop),
+        2 => Just(HistoryStep::Crash),
+        1 => (-40..40_i64).prop_map(HistoryStep::SetClock),
     ];
-    proptest::collection::vec(happening, 1..40)
+    proptest::collection::vec(step, 1..40)
 }
 
-/// Lets it happen, and compares every time with what is restored for it.
-async fn live_through(happenings: Vec<Happening>) {
+/// Runs the steps, and compares the state at every time with what is restored for it.
+async fn check_history(history_steps: Vec<HistoryStep>) {
     let mut fixture = Fixture::new();
     let mut open = fixture.open(64 << 10);
     let snapshot = fixture.directory.path().join("snapshot");
     let from = open.1.snapshot(snapshot.clone()).await.unwrap().position;
     let (mut times, mut seconds) = (Vec::new(), 0);
-    for happening in happenings {
+    for step in history_steps {
         seconds += 1;
         fixture.clock.advance(SECOND);
-        match happening {
-            Happening::Write | Happening::WriteLarge => {
+        match step {
+            HistoryStep::Write | HistoryStep::WriteLarge => {
                 let (number, length) =
-                    (u32::try_from(times.len()).unwrap(), if matches!(happening, Happening::Write) { 3_000 } else { 200_000 });
+                    (u32::try_from(times.len()).unwrap(), if matches!(step, HistoryStep::Write) { 3_000 } else { 200_000 });
                 let put = move |tx: &mut crate::WriteTx| {
                     tx.raw_put(catalog::USERS.into(), number.to_be_bytes().to_vec(), vec![7; length]);
                     Ok::<_, StoreError>(())
@@ -303,16 +303,16 @@ async fn live_through(happenings: Vec<Happening>) {
                 open.1.write(put).await.unwrap();
                 times.push(fixture.clock.now());
             }
-            Happening::Cut => open.1.cut_outgoing().await.unwrap(),
-            Happening::Stop => {
+            HistoryStep::Cut => open.1.cut_outgoing().await.unwrap(),
+            HistoryStep::Stop => {
                 drop(open);
                 open = fixture.open(64 << 10);
             }
-            Happening::Crash => {
+            HistoryStep::Crash => {
                 fixture.crash(open.0, open.1);
                 open = fixture.open(64 << 10);
             }
-            Happening::SetClock(by) => {
+            HistoryStep::SetClock(by) => {
                 drop(open);
                 seconds = (seconds + by).max(0);
                 fixture.clock = Clock::movable(Timestamp::from_millis(1_700_000_000_000 + seconds * 1_000));
@@ -332,7 +332,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
-    fn every_time_of_any_history_comes_back(happenings in happenings()) {
-        tokio::runtime::Runtime::new().unwrap().block_on(live_through(happenings));
+    fn every_time_of_any_history_comes_back(history_steps in history_steps()) {
+        tokio::runtime::Runtime::new().unwrap().block_on(check_history(history_steps));
     }
 }

@@ -1,4 +1,4 @@
-//! What records need to know when they arrive, and what an import has to remember between its transactions.
+//! The context of an import: what records need when they arrive, and what an import remembers between its transactions.
 
 use std::collections::BTreeMap;
 
@@ -10,74 +10,81 @@ use tenantd_base::{
     secrets::{SealError, Sealed, SealedPlace, Sealer, Secret},
 };
 
-use super::{Landing, PortError};
+use super::{EventNumbers, PortError};
 
-/// How many records of a kind are named when they arrive switched off.
+/// How many records of a kind are listed by name when they arrive switched off.
 const NAMED: usize = 100;
 
-/// Whether somebody vouches for the file. **Invariant:** what arrives unverified cannot act: no credential of it works, and nothing of it
-/// starts by itself, before somebody of this installation switches it on.
+/// Whether the origin of the file is trusted. **Invariant:** an unverified record cannot act: its credentials do not work, and it
+/// starts nothing by itself, until a user of this installation switches it on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// Signed by this installation, or by one whose key the operator has given.
+    /// Signed by this installation, or by one whose key the operator has provided.
     Verified,
     Unverified,
 }
 
-/// What arrived without its authority, of one kind.
+/// The records of one kind that arrived switched off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchedOff {
     pub count: u64,
-    /// The names of the first.
+    /// The names of the first records.
     pub names: Vec<String>,
 }
 
 #[derive(Debug)]
 pub struct Arrival {
     pub tenant: TenantId,
-    /// As the first line of the file has it. The tenant's own record must agree.
+    /// The kind in the first line of the file. The tenant's own record must match it.
     pub tenant_kind: TenantKind,
     pub now: Timestamp,
-    /// What the tenant's own clock shows, once its own record has come.
+    /// The time on the tenant's own clock, once the tenant's record has arrived.
     pub tenant_now: Timestamp,
     pub trust: Trust,
-    /// Which numbers the events of the file have got.
-    pub landing: Landing,
+    /// The numbers that this installation has given to the events of the file.
+    pub numbers: EventNumbers,
     /// The last number of the tenant's events when this transaction began.
     pub last_number: u64,
     pub home: Sealer,
     pub travel: Option<Sealer>,
-    /// A short name for the tenant in place of the one that it had.
+    /// A slug for the tenant that replaces the one in the file.
     pub slug: Option<String>,
-    /// What somebody has to see to afterwards.
+    /// What an operator has to do after the import.
     pub notes: Vec<String>,
-    /// Records whose secrets did not come along: others may hang on them.
-    pub bare: Vec<[u8; 16]>,
+    /// Records whose secrets are not in the file. Other records may depend on them.
+    pub without_secret: Vec<[u8; 16]>,
     pub entropy: Entropy,
     pub switched_off: BTreeMap<&'static str, SwitchedOff>,
-    /// How many there were so far, by words of the slices.
+    /// How many records there were so far, by names that the slices choose.
     counts: BTreeMap<&'static str, u64>,
-    /// What a slice has to know of a record when another arrives, by the id of that other.
+    /// What a slice must know about a record when another one arrives, by the id of that other record.
     remembered: BTreeMap<[u8; 16], String>,
     /// The kind and the key of the last line.
     last: Option<(&'static str, Vec<u8>)>,
 }
 
 impl Arrival {
-    pub fn new(tenant: TenantId, tenant_kind: TenantKind, now: Timestamp, trust: Trust, landing: Landing, home: Sealer) -> Self {
+    pub fn new(
+        tenant: TenantId,
+        tenant_kind: TenantKind,
+        now: Timestamp,
+        trust: Trust,
+        numbers: EventNumbers,
+        home: Sealer,
+    ) -> Self {
         Self {
             tenant,
             tenant_kind,
             now,
             tenant_now: now,
             trust,
-            landing,
+            numbers,
             last_number: 0,
             home,
             travel: None,
             slug: None,
             notes: Vec::new(),
-            bare: Vec::new(),
+            without_secret: Vec::new(),
             entropy: Entropy::from_os(),
             switched_off: BTreeMap::new(),
             counts: BTreeMap::new(),
@@ -86,7 +93,7 @@ impl Arrival {
         }
     }
 
-    /// One run of a transaction. Each run begins with what was before, and draws the same.
+    /// Starts one run of a transaction. Each run starts with the same state and the same random numbers.
     pub fn begin(&self, seed: Seed, last_number: u64) -> Self {
         Self {
             tenant: self.tenant,
@@ -94,13 +101,13 @@ impl Arrival {
             now: self.now,
             tenant_now: self.tenant_now,
             trust: self.trust,
-            landing: self.landing.clone(),
+            numbers: self.numbers.clone(),
             last_number,
             home: self.home.clone(),
             travel: self.travel.clone(),
             slug: self.slug.clone(),
             notes: self.notes.clone(),
-            bare: self.bare.clone(),
+            without_secret: self.without_secret.clone(),
             entropy: seed.stream(),
             switched_off: self.switched_off.clone(),
             counts: self.counts.clone(),
@@ -109,23 +116,23 @@ impl Arrival {
         }
     }
 
-    /// The number of an event of the file, or of what stands before all of them.
+    /// The number here of an event of the file. Ordinal 0 gives a number before all of them.
     pub fn place(&self, ordinal: u64) -> Result<u64, PortError> {
-        self.landing
+        self.numbers
             .number(ordinal)
-            .ok_or_else(|| PortError::Wrong(format!("it refers to event {ordinal}, which did not come before it")))
+            .ok_or_else(|| PortError::Wrong(format!("it refers to event {ordinal}, which is not before it in the file")))
     }
 
-    /// Takes note of the key of a line. Keys of a kind come in order, so a line that is there twice or was moved is found.
+    /// Checks and remembers the key of a line. The keys of a kind are in order, so duplicate and moved lines are found.
     pub(super) fn follow(&mut self, kind: &'static str, key: Vec<u8>) -> Result<(), PortError> {
         if self.last.as_ref().is_some_and(|(before, last)| *before == kind && *last >= key) {
-            return Err(PortError::Wrong(format!("this {kind} is in the file twice, or behind one that it comes before")));
+            return Err(PortError::Wrong(format!("this {kind} is in the file twice or out of order")));
         }
         self.last = Some((kind, key));
         Ok(())
     }
 
-    /// Counts one more; how many there are with it.
+    /// Counts one more and returns the new count.
     pub fn count(&mut self, what: &'static str) -> u64 {
         let count = self.counts.entry(what).or_default();
         *count += 1;
@@ -136,10 +143,10 @@ impl Arrival {
         self.counts.get(what).copied().unwrap_or_default()
     }
 
-    /// Counts one more, and refuses it beyond the limit of a tenant.
+    /// Counts one more. Fails if that exceeds the limit of a tenant.
     pub fn count_within(&mut self, what: &'static str, most: u64) -> Result<(), PortError> {
         if self.count(what) > most {
-            return Err(PortError::Wrong(format!("a tenant of this installation has at most {most} {what}")));
+            return Err(PortError::Wrong(format!("a tenant of this installation can have at most {most} {what}")));
         }
         Ok(())
     }
@@ -156,7 +163,7 @@ impl Arrival {
         self.trust == Trust::Verified
     }
 
-    /// Takes note that something arrives without its authority.
+    /// Notes that a record arrives switched off.
     pub fn switch_off(&mut self, what: &'static str, name: &str) {
         let switched = self.switched_off.entry(what).or_default();
         switched.count += 1;
@@ -165,15 +172,15 @@ impl Arrival {
         }
     }
 
-    /// Opens a secret that came along, and seals it under the key of this installation. `None` when it did not come along.
+    /// Opens a secret of the file and seals it with the key of this installation. `None` if the secret is not in the file.
     pub fn secret(&mut self, place: SealedPlace<'_>, sealed: &mut Sealed) -> Result<Option<Secret>, PortError> {
         if sealed.is_left_out() {
             return Ok(None);
         }
         let travel = self.travel.as_ref().ok_or_else(|| {
-            PortError::Wrong("its secret is sealed under a passphrase: name the file with it by --passphrase-file".to_owned())
+            PortError::Wrong("its secret is sealed with a passphrase: give its file with --passphrase-file".to_owned())
         })?;
-        // Releases that did not bind secrets to targets sealed them without one. Here they get the target that the record names.
+        // Old releases sealed secrets without a target. Here they get the target that the record names.
         let secret = travel.open_unbound(place, sealed).map_err(|error| match error {
             SealError::OtherKey => PortError::Wrong("its secret was sealed under another passphrase".to_owned()),
             SealError::Damaged => PortError::Secret(error),
@@ -182,7 +189,7 @@ impl Arrival {
         Ok(Some(secret))
     }
 
-    /// Seals a secret that was made here in place of one that did not come along.
+    /// Seals a new secret that replaces one that is not in the file.
     pub fn seal(&mut self, place: SealedPlace<'_>, secret: &Secret) -> Result<Sealed, PortError> {
         Ok(self.home.seal(place, secret, &mut self.entropy)?)
     }

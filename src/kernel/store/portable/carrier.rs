@@ -1,4 +1,4 @@
-//! A table as something that can be carried: most need no more than their name, some turn what has a meaning only here.
+//! Exports and imports a typed table. Most tables need only a name; some convert values that are valid only in one installation.
 
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{
@@ -20,7 +20,7 @@ use crate::{
 
 /// A key that starts with the tenant.
 pub trait TenantKey: Key {
-    /// What is behind the tenant, as it is written in a line: a list.
+    /// The key after the tenant, as a list in a line.
     type Rest: Serialize + DeserializeOwned;
 
     fn tenant(&self) -> TenantId;
@@ -44,7 +44,7 @@ impl TenantKey for TenantId {
     }
 }
 
-/// A part of a key that can be written in a line.
+/// A part of a key that a line can contain.
 pub trait KeyPart: Key + Serialize + DeserializeOwned {}
 
 impl KeyPart for u8 {}
@@ -90,7 +90,7 @@ type Bounds = Box<dyn Fn(&Value) -> Result<(), String> + Send + Sync>;
 type Keep<K, V> = Box<dyn Fn(&mut WriteTx, &K, &V) -> Result<(), PortError> + Send + Sync>;
 type Verify = Box<dyn Fn(&ReadTx, &Arrival) -> Result<(), PortError> + Send + Sync>;
 
-/// A table with its indexes. `F` is the form that its records have in a line.
+/// A table with its indexes. `F` is the form of its records in a line.
 pub struct Carrier<K: 'static, V: 'static, F = V> {
     kind: &'static str,
     table: &'static Table<K, V>,
@@ -111,7 +111,8 @@ impl<K, V, F> std::fmt::Debug for Carrier<K, V, F> {
 }
 
 impl<K: TenantKey, V: Record> Carrier<K, V> {
-    /// A table whose records mean the same everywhere. `examine` checks a record as its use case would; see [`Self::examined`].
+    /// A table whose records are valid in any installation. `examine` checks a record as its use case would; see
+    /// [`Self::examined`].
     pub fn plain(
         kind: &'static str,
         table: &'static Table<K, V>,
@@ -122,8 +123,8 @@ impl<K: TenantKey, V: Record> Carrier<K, V> {
         carrier.examined(examine)
     }
 
-    /// A table of what follows from other records. Its lines leave like any other; when they arrive, `keep` makes the row from what is
-    /// stored, and what the file says does not count.
+    /// A table whose rows follow from other records. Its lines are exported like any other. On import, `keep` derives the row
+    /// from stored records and ignores the content of the line.
     pub fn derived(
         kind: &'static str,
         table: &'static Table<K, V>,
@@ -134,8 +135,8 @@ impl<K: TenantKey, V: Record> Carrier<K, V> {
 }
 
 impl<K: TenantKey, V: Record, F: Serialize + DeserializeOwned + 'static> Carrier<K, V, F> {
-    /// A table whose records are turned into another form to leave, or stay here where that is none, and are turned back. A record for
-    /// which `arrive` gives none is left out.
+    /// A table whose records are converted for the export and converted back on import. A record for which `leave` or `arrive`
+    /// returns `None` is left out.
     pub fn turning(
         kind: &'static str,
         table: &'static Table<K, V>,
@@ -156,28 +157,28 @@ impl<K: TenantKey, V: Record, F: Serialize + DeserializeOwned + 'static> Carrier
         }
     }
 
-    /// Checks that may take their time: they run away from the writer. The record is as it would be stored.
+    /// Adds checks that may be slow, because they do not run on the writer. They see the record as it would be stored.
     #[must_use]
     pub fn examined(mut self, examine: impl Fn(&mut Arrival, &K, &V) -> Result<(), PortError> + Send + Sync + 'static) -> Self {
         self.examine = Some(Box::new(examine));
         self
     }
 
-    /// The bounds of the fields, checked on the record as it is in the line.
+    /// Adds bounds for the fields, checked on the record in the line.
     #[must_use]
     pub fn within(mut self, bounds: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static) -> Self {
         self.bounds = Some(Box::new(bounds));
         self
     }
 
-    /// How many of them a tenant has.
+    /// Limits how many of these records a tenant has.
     #[must_use]
     pub fn at_most(mut self, most: u64) -> Self {
         self.most = Some(most);
         self
     }
 
-    /// Stores a record with what follows from it, and checks what it refers to among the records that came before it.
+    /// Sets how a record is stored together with what follows from it. `keep` also checks references to the records before it.
     #[must_use]
     pub fn kept_by(mut self, keep: impl Fn(&mut WriteTx, &K, &V) -> Result<(), PortError> + Send + Sync + 'static) -> Self {
         self.keep = Some(Box::new(keep));
@@ -216,7 +217,7 @@ impl<K, V, F> Carrier<K, V, F> {
     }
 }
 
-/// Refuses rows whose parent is not stored. Rows lie below their parents, so each parent is looked up once.
+/// Refuses rows whose parent is not stored. Rows are sorted by parent, so each parent is looked up once.
 pub fn refuse_orphans<K: TenantKey, V: Record, P: PartialEq>(
     tx: &ReadTx,
     tenant: TenantId,
@@ -243,17 +244,17 @@ pub fn refuse_orphans<K: TenantKey, V: Record, P: PartialEq>(
     }
 }
 
-/// A part of a line as a value.
+/// Parses part of a line.
 pub(super) fn parse<T: DeserializeOwned>(part: &RawValue) -> Result<T, PortError> {
     serde_json::from_str(part.get()).map_err(|error| PortError::Wrong(error.to_string()))
 }
 
-/// A value as a part of a line.
+/// Renders a value as part of a line.
 pub(super) fn render(value: &impl Serialize) -> Result<Box<RawValue>, PortError> {
     to_raw_value(value).map_err(|error| PortError::Store(StoreError::engine(error)))
 }
 
-/// What a unique index keeps to one record, in words.
+/// The value that a unique index reserves for one record, for error messages.
 fn claim(index: TableName) -> &'static str {
     match index {
         catalog::TENANTS_BY_SLUG => "slug",
@@ -300,7 +301,7 @@ impl<K: TenantKey + 'static, V: Record, F: Serialize + DeserializeOwned + 'stati
         if let Some(examine) = &self.examine {
             examine(arrival, &key, &record)?;
         }
-        // Its key is free: it begins with the tenant, of which there is nothing.
+        // Its key is free: it starts with the tenant, which has no data yet.
         if self.derived {
             return Ok(Vec::new());
         }
@@ -310,7 +311,7 @@ impl<K: TenantKey + 'static, V: Record, F: Serialize + DeserializeOwned + 'stati
 
     fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError> {
         let Some((key, record)) = self.read(arrival, line)? else { return Ok(()) };
-        // Since the line was examined, others may have come in before it, also from its own transaction.
+        // Other records may have been stored since the line was examined, even in the same transaction.
         if !self.derived
             && let Some(index) = self.table.claimed(tx, &key, &record)?.into_iter().next()
         {

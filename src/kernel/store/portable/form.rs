@@ -1,20 +1,20 @@
-//! The outermost bounds of a line, whatever it is about. A slice checks what its records mean; here is what no record of ours has, and
-//! what arithmetic on a record could not take.
+//! General limits for every line. A slice checks the meaning of its records. This module refuses what no record contains, and
+//! numbers that would overflow when they are used.
 
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Lists and objects within one another.
+/// The maximum nesting depth of lists and objects.
 const DEEPEST: usize = 64;
 const LONGEST_TEXT: usize = 1 << 20;
 const MOST_ENTRIES: usize = 200_000;
-/// Numbers in keys, and numbers that stand in the record itself: far above any count, and far from where adding to them would overflow.
-/// What people and programs store (custom fields, inputs) stands deeper.
+/// The limit for numbers in keys and at the top level of a record: far above any count, and far below the overflow of an
+/// addition. Values that users store (custom fields, inputs) are nested deeper.
 const LARGEST: u64 = 1 << 62;
 
-/// Refuses what no line of ours has.
+/// Refuses a line that tenantd cannot have exported.
 pub fn check_form(key: &RawValue, record: &RawValue) -> Result<(), String> {
     for (part, what) in [(key, "key"), (record, "record")] {
         let mut reader = serde_json::Deserializer::from_str(part.get());
@@ -38,7 +38,7 @@ impl Part {
     }
 
     fn number<E: Error>(self, size: u64) -> Result<(), E> {
-        // The record, and what stands in it or in its key.
+        // The record itself, and the values directly in it or in its key.
         if self.depth <= 1 && size > LARGEST { Err(E::custom("has a number that is too large")) } else { Ok(()) }
     }
 }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arithmetic_could_not_take_is_refused() {
+    fn lines_beyond_the_limits_are_refused() {
         assert_eq!(check(&json!([7]), &json!({"version": 1, "inputs": {"any": u64::MAX}, "text": "x"})), Ok(()));
         assert!(check(&json!([7]), &json!({"version": u64::MAX})).unwrap_err().contains("record has a number"));
         assert!(check(&json!([u64::MAX]), &json!({})).unwrap_err().contains("key has a number"));

@@ -1,6 +1,6 @@
-//! The tenant's part of the log as something that can be carried: each event as it was sent, but for its number.
+//! Exports and imports the tenant's part of the log: each event as it was sent, except for its number.
 //!
-//! The events of a file are numbered from 1. They come first, so that what refers to them finds out which numbers they have got.
+//! The events of a file are numbered from 1. They come first, so that later records can look up the new numbers.
 
 use serde::{Deserialize, de::IgnoredAny};
 
@@ -22,10 +22,10 @@ use crate::{
 #[derive(Debug)]
 pub struct History;
 
-/// The longest name of a kind of event.
+/// The maximum length of an event kind.
 const LONGEST_KIND: usize = 100;
 
-/// An event's body, as far as it is the same for all kinds.
+/// The parts of an event's body that all kinds share.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Body {
@@ -55,7 +55,7 @@ struct Resource {
     _version: u64,
 }
 
-/// Such as `ticket.created`.
+/// Whether the text has the form of a kind, such as `ticket.created`.
 fn is_kind(text: &str) -> bool {
     let word = |word: &str| {
         !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
@@ -63,24 +63,24 @@ fn is_kind(text: &str) -> bool {
     text.len() <= LONGEST_KIND && text.contains('.') && text.split('.').all(word)
 }
 
-/// The event of a line, which must be the next one.
+/// Reads the event of a line, which must be the next one.
 fn read(arrival: &Arrival, line: &Line<'_>) -> Result<EventRecord, PortError> {
     let wrong = |reason: String| Err(PortError::Wrong(reason));
     let ([ordinal], body): ([u64; 1], Body) = (parse(line.key)?, parse(line.record)?);
     if body.tenant_id != arrival.tenant {
-        return wrong(format!("this event is of {}", body.tenant_id));
+        return wrong(format!("this event belongs to tenant {}", body.tenant_id));
     }
-    if ordinal != arrival.landing.next() || body.seq != ordinal {
-        return wrong(format!("this event has the number {}, where {} is due", body.seq, arrival.landing.next()));
+    if ordinal != arrival.numbers.next() || body.seq != ordinal {
+        return wrong(format!("this event has the number {}; expected {}", body.seq, arrival.numbers.next()));
     }
     if !is_kind(&body.kind) {
-        return wrong("its type is no name of a kind of event".to_owned());
+        return wrong("its type is not a valid event kind".to_owned());
     }
     let (id, tenant_id, kind, at) = (body.id, body.tenant_id, body.kind, body.timestamp);
     let body = line.record.get().as_bytes().to_vec();
     let record = EventRecord { id, tenant_id, kind, at, body, imported_at: None, number: ordinal };
-    if events::moved_body(&record, ordinal).is_none() {
-        return wrong("the event does not begin as events do".to_owned());
+    if events::renumbered_body(&record, ordinal).is_none() {
+        return wrong("the event does not start with the expected fields".to_owned());
     }
     Ok(record)
 }
@@ -98,9 +98,10 @@ impl Portable for History {
         let (tx, mut ordinal, mut failed) = (departure.tx, 0_u64, None);
         let mut one = |seq: u64| {
             let damaged = |reason: &str| StoreError::damaged(catalog::EVENTS.name(), &seq.to_be_bytes(), reason);
-            let event = events::read_one(tx, seq)?.ok_or_else(|| damaged("the feed leads to no event"))?;
+            let event = events::read_one(tx, seq)?.ok_or_else(|| damaged("the feed entry has no event"))?;
             ordinal += 1;
-            let body = events::moved_body(&event.record, ordinal).ok_or_else(|| damaged("the body is not that of this event"))?;
+            let body =
+                events::renumbered_body(&event.record, ordinal).ok_or_else(|| damaged("the body is not that of this event"))?;
             let body: Box<serde_json::value::RawValue> =
                 serde_json::from_slice(&body).map_err(|error| damaged(&error.to_string()))?;
             emit(&render(&[ordinal])?, &body)
@@ -114,15 +115,15 @@ impl Portable for History {
 
     fn examine(&self, _tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError> {
         read(arrival, line)?;
-        // Behind the one before it, as it will be in the log.
-        let number = arrival.landing.next_number();
-        arrival.landing.landed(number);
+        // The next number, as in the log.
+        let number = arrival.numbers.next_number();
+        arrival.numbers.push(number);
         Ok(Vec::new())
     }
 
     fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError> {
-        let number = events::bring_in(tx, read(arrival, line)?, arrival.now)?;
-        arrival.landing.landed(number);
+        let number = events::append_imported(tx, read(arrival, line)?, arrival.now)?;
+        arrival.numbers.push(number);
         Ok(())
     }
 }

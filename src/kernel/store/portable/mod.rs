@@ -1,11 +1,11 @@
-//! Records on their way from one installation to another: what a slice says of its tables so that all of a tenant can leave, and
-//! can arrive elsewhere as it was.
+//! Moves records between installations: each slice declares its tables, so that all data of a tenant can be exported and imported
+//! elsewhere unchanged.
 //!
-//! A slice lists its tables as [`Portable`]s, each with the word that its lines have as their type. A record leaves in its stored
-//! form, written as JSON, and arrives through the same form, so nothing of it is lost. What has a meaning only where it is (numbers of
-//! events, seals) is turned into what has one everywhere, and back. **Invariant:** a record that left, arrived and leaves again is the
-//! same line. **Invariant:** a line is input: it passes every check that the use case runs, and what follows from other records (counts)
-//! is computed again. **Boundary:** nothing here knows of files or of requests.
+//! A slice lists its tables as [`Portable`]s, each with the type name of its lines. A record is exported in its stored form as
+//! JSON and imported through the same form, so nothing is lost. Values that are valid only in one installation (event numbers,
+//! sealed secrets) are converted to portable ones and back. **Invariant:** a record that is exported, imported and exported again
+//! gives the same line. **Invariant:** a line is untrusted input: it passes every check of the use case, and derived data
+//! (counts) is computed again. **Boundary:** nothing here depends on files or requests.
 
 mod arrival;
 mod carrier;
@@ -20,7 +20,7 @@ pub use arrival::{Arrival, SwitchedOff, Trust};
 pub use carrier::{Carrier, TenantKey, refuse_orphans};
 pub use form::check_form;
 pub use history::History;
-pub use places::{Landing, Places};
+pub use places::{EventNumbers, Places};
 pub use segments::SegmentCarrier;
 
 use tenantd_base::{
@@ -31,16 +31,16 @@ use tenantd_base::{
 
 use crate::{ReadTx, StoreError, WriteTx, catalog::TableName};
 
-/// Why a record does not leave or arrive.
+/// Why a record cannot be exported or imported.
 #[derive(Debug, thiserror::Error)]
 pub enum PortError {
-    /// Something is wrong with the record, in words for whoever has the file.
+    /// The record is invalid. The text is for the person who has the file.
     #[error("{0}")]
     Wrong(String),
     #[error("a secret cannot be opened: {0}")]
     Secret(#[from] SealError),
-    /// Nobody takes the lines any more.
-    #[error("nobody takes the lines")]
+    /// The receiver has stopped reading.
+    #[error("the receiver has stopped reading")]
     Unwanted,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -52,70 +52,70 @@ impl PortError {
     }
 }
 
-/// A line about one record, as it arrives.
+/// A line about one record.
 #[derive(Debug)]
 pub struct Line<'a> {
-    /// The parts of the record's key behind the tenant.
+    /// The parts of the record's key after the tenant.
     pub key: &'a RawValue,
     pub record: &'a RawValue,
 }
 
-/// A check of something by rules that stand elsewhere, such as the bounds of the API.
+/// A check by rules defined elsewhere, such as the bounds of the API.
 pub type Check<T> = Box<dyn Fn(&T) -> Result<(), String> + Send + Sync>;
 
-/// Where lines go.
+/// Receives the exported lines, as key and record.
 pub type Emit<'a> = &'a mut dyn FnMut(&RawValue, &RawValue) -> Result<(), PortError>;
 
-/// A table of a tenant's records that can be carried.
+/// A table of a tenant's records that can be exported and imported.
 pub trait Portable: Send + Sync {
-    /// The type of its lines: never changed once released.
+    /// The type of its lines. Never changes once released.
     fn kind(&self) -> &'static str;
 
-    /// The table, and the indexes that follow from it.
+    /// The table and its indexes.
     fn tables(&self) -> Vec<TableName>;
 
-    /// Hands out the tenant's records in the order of their keys.
+    /// Exports the tenant's records in key order.
     fn leave(&self, departure: &mut Departure<'_>, emit: Emit<'_>) -> Result<(), PortError>;
 
-    /// Checks the record of a line as the use case would, away from the writer, and says what of it another record of this installation
-    /// has already. Writes nothing.
+    /// Checks the record of a line as the use case would, without using the writer. Returns its conflicts with other records of
+    /// this installation. Writes nothing.
     fn examine(&self, tx: &ReadTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<Vec<String>, PortError>;
 
     /// Stores the record of a line that was examined. May run more than once before it commits.
     fn arrive(&self, tx: &mut WriteTx, arrival: &mut Arrival, line: &Line<'_>) -> Result<(), PortError>;
 
-    /// Checks what only all records together show, once they are stored and before the tenant exists.
+    /// Checks what only all records together show. Runs after they are stored and before the tenant exists.
     fn verify(&self, _tx: &ReadTx, _arrival: &Arrival) -> Result<(), PortError> {
         Ok(())
     }
 }
 
-/// What records need to know when they leave.
+/// The context of an export.
 #[derive(Debug)]
 pub struct Departure<'a> {
     pub tx: &'a ReadTx,
     pub tenant: TenantId,
     pub places: &'a Places,
-    /// What secrets are sealed under here.
+    /// The sealer of this installation's key.
     pub home: &'a Sealer,
-    /// What they are sealed under for the way; without it they stay here.
+    /// The sealer for the exported secrets. Without it, secrets are not exported.
     pub travel: Option<&'a Sealer>,
     pub entropy: Entropy,
 }
 
 impl Departure<'_> {
-    /// How many of the tenant's kept events have this number or a lower one.
+    /// Returns how many of the tenant's kept events have this number or a lower one.
     pub fn place(&self, number: u64) -> Result<u64, StoreError> {
         Ok(self.places.rank(self.tx, number)?.ordinal)
     }
 
-    /// The ordinal of the very event that has this number, if it is still kept.
+    /// Returns the ordinal of the event with exactly this number, if it is still kept.
     pub fn event(&self, number: u64) -> Result<Option<u64>, StoreError> {
         let rank = self.places.rank(self.tx, number)?;
         Ok(rank.exact.then_some(rank.ordinal))
     }
 
-    /// Seals a secret for the way, or leaves it out.
+    /// Seals a secret for the export, or leaves it out.
     pub fn secret(&mut self, place: SealedPlace<'_>, sealed: &mut Sealed) -> Result<(), PortError> {
         *sealed = match self.travel {
             Some(travel) => travel.seal(place, &self.home.open(place, sealed)?, &mut self.entropy)?,

@@ -1,21 +1,21 @@
-//! Numbers of events, which mean something in one installation only, as ordinals among the events that leave, and back.
+//! Converts event numbers, which are valid in one installation only, to ordinals among the exported events, and back.
 //!
-//! On the way out a number is the count of the tenant's kept events up to it; on the way in it is the number that the event of this ordinal
-//! has got. **Invariant:** memory holds a small part of the numbers, however many events there are.
+//! On export, a number becomes the count of the tenant's kept events up to it. On import, an ordinal becomes the number that this
+//! event got. **Invariant:** memory holds only a small part of the numbers, however many events there are.
 
 use tenantd_base::id::TenantId;
 
 use crate::{Flow, Read, StoreError, events};
 
-/// Of so many events one number is held; those between are counted when they are asked for.
+/// One number is held in memory for this many events. The events between are counted on demand.
 const STRIDE: u64 = 256;
 
-/// How far into a tenant's kept events a number is.
+/// The position of a number among a tenant's kept events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank {
-    /// How many events there are up to it.
+    /// How many events have this number or a lower one.
     pub ordinal: u64,
-    /// Whether the last of them has this very number.
+    /// Whether an event has exactly this number.
     pub exact: bool,
 }
 
@@ -23,7 +23,7 @@ pub struct Rank {
 #[derive(Debug)]
 pub struct Places {
     tenant: TenantId,
-    /// The numbers of the first event, and of every [`STRIDE`]th after it.
+    /// The number of the first event, and of every [`STRIDE`]th event after it.
     samples: Vec<u64>,
     total: u64,
 }
@@ -41,7 +41,7 @@ impl Places {
         Ok(Self { tenant, samples, total })
     }
 
-    /// How many events there are.
+    /// The number of events.
     pub const fn total(&self) -> u64 {
         self.total
     }
@@ -63,39 +63,39 @@ impl Places {
     }
 }
 
-/// Events of a file that have got numbers one behind the other.
+/// Events of a file with consecutive numbers.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     ordinal: u64,
     number: u64,
 }
 
-/// Which numbers the events of a file have got. Others may have been appended between them, so there are several runs.
+/// The new numbers of the events of a file. Other events may have been appended between them, so there are several runs.
 #[derive(Clone, Debug)]
-pub struct Landing {
+pub struct EventNumbers {
     /// The last number before the first of them.
     before: u64,
     runs: Vec<Run>,
     last: Option<Run>,
 }
 
-impl Landing {
+impl EventNumbers {
     pub const fn new(before: u64) -> Self {
         Self { before, runs: Vec::new(), last: None }
     }
 
-    /// The ordinal that the next event of the file has.
+    /// The ordinal of the next event of the file.
     pub fn next(&self) -> u64 {
         self.last.map_or(1, |last| last.ordinal + 1)
     }
 
-    /// A number behind the last of them.
+    /// A number after the last of them.
     pub fn next_number(&self) -> u64 {
         self.last.map_or(self.before, |last| last.number) + 1
     }
 
-    /// Takes note of which number the next event has got.
-    pub fn landed(&mut self, number: u64) {
+    /// Records the number of the next event.
+    pub fn push(&mut self, number: u64) {
         let run = Run { ordinal: self.next(), number };
         if self.last.is_none_or(|last| last.number + 1 != number) {
             self.runs.push(run);
@@ -103,7 +103,7 @@ impl Landing {
         self.last = Some(run);
     }
 
-    /// The number of an event; of ordinal 0, a number before all of them.
+    /// The number of an event. Ordinal 0 gives a number before all of them.
     pub fn number(&self, ordinal: u64) -> Option<u64> {
         if ordinal == 0 {
             return Some(self.runs.first().map_or(self.before, |run| run.number - 1));
@@ -122,14 +122,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_found_under_the_number_that_it_has_got() {
-        let mut landing = Landing::new(40);
-        assert_eq!((landing.number(0), landing.number(1)), (Some(40), None));
+    fn an_ordinal_leads_to_the_new_number() {
+        let mut map = EventNumbers::new(40);
+        assert_eq!((map.number(0), map.number(1)), (Some(40), None));
         for number in [42, 43, 44, 60, 61] {
-            landing.landed(number);
+            map.push(number);
         }
-        let numbers: Vec<Option<u64>> = (0..=6).map(|ordinal| landing.number(ordinal)).collect();
+        let numbers: Vec<Option<u64>> = (0..=6).map(|ordinal| map.number(ordinal)).collect();
         assert_eq!(numbers, [Some(41), Some(42), Some(43), Some(44), Some(60), Some(61), None]);
-        assert_eq!(landing.runs.len(), 2);
+        assert_eq!(map.runs.len(), 2);
     }
 }

@@ -1,4 +1,4 @@
-//! A segmented table as something that can be carried. The segment is the first part of the key in a line.
+//! Exports and imports a segmented table. The segment is the first part of the key in a line.
 
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use crate::{Flow, Key, KeyRange, ReadTx, SegmentedTable, StoreError, WriteTx, ca
 
 type Examine<K, V> = Box<dyn Fn(&mut Arrival, u64, &K, &V) -> Result<(), PortError> + Send + Sync>;
 
-/// A segmented table whose records mean the same everywhere. `K` is the key within a segment.
+/// A segmented table whose records are valid in any installation. `K` is the key within a segment.
 pub struct SegmentCarrier<K, V> {
     kind: &'static str,
     table: &'static SegmentedTable,
@@ -26,8 +26,8 @@ impl<K, V> std::fmt::Debug for SegmentCarrier<K, V> {
 }
 
 impl<K: TenantKey + 'static, V: Record> SegmentCarrier<K, V> {
-    /// `examine` checks a record as its use case would. It must also say whether the record belongs into its segment: each is a table
-    /// of its own.
+    /// `examine` checks a record as its use case would. It must also check that the record belongs to its segment, because each
+    /// segment is a separate table.
     pub fn plain(
         kind: &'static str,
         table: &'static SegmentedTable,

@@ -1,18 +1,18 @@
-//! Runs of rows below the layer that no longer count, so that walks jump over them.
+//! Runs of hidden rows below the layer, so that walks can skip them.
 //!
-//! A row of a queue may be in the file already when it is removed. Until the next flush every walk would read it and leave it out. So a
-//! walk that has left out many rows in a row notes where they are. That stays right: what lies below a layer never changes while the
-//! layer lives, and a key that a copy shows as removed is put or removed in every later copy.
+//! A row of a queue may already be in the file when it is removed. Until the next flush every walk would read it and leave it
+//! out. So a walk that leaves out many consecutive rows records their range. The record stays valid: the rows below a layer never
+//! change while the layer lives, and a key that a copy shows as removed is put or removed in every later copy.
 
 use std::{collections::BTreeMap, ops::Bound};
 
 use crate::engine::{Direction, KeyRange};
 
-/// So many rows are worth noting. A walk leaves out fewer between two rows that it shows, unless it is the first after the removals.
-/// Tests have small tables.
+/// The shortest run that is recorded. Between two rows that it shows, a walk leaves out fewer rows than this, unless it is the
+/// first walk after the removals. Tests use small tables.
 pub(super) const SHORTEST_RUN: usize = if cfg!(test) { 3 } else { 32 };
 
-/// From `first` to `last` no row below counts.
+/// A range from `first` to `last` in which all rows below are hidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     first: Vec<u8>,
@@ -20,7 +20,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    /// The key that a walk meets first, and the one that it meets last.
+    /// The key that a walk meets first, and the key that it meets last.
     fn ends(&self, direction: Direction) -> (&[u8], &[u8]) {
         match direction {
             Direction::Forward => (&self.first, &self.last),
@@ -28,7 +28,7 @@ impl Run {
         }
     }
 
-    /// The part of a range that a walk passes before it meets this run. It may be empty.
+    /// The part of a range that a walk covers before it meets this run. It may be empty.
     pub(super) fn cut(&self, range: &KeyRange, direction: Direction) -> KeyRange {
         match direction {
             Direction::Forward => KeyRange { start: range.start.clone(), end: Bound::Excluded(self.first.clone()) },
@@ -37,13 +37,13 @@ impl Run {
     }
 }
 
-/// The runs by their first keys, each with its last key and the number of the first batch whose copies may jump over it.
-/// **Invariant:** no two overlap.
+/// The runs by their first key. Each has its last key and the number of the first batch whose copies may skip it. **Invariant:**
+/// runs do not overlap.
 #[derive(Debug, Default)]
 pub(super) struct Cleared(BTreeMap<Vec<u8>, (Vec<u8>, u64)>);
 
 impl Cleared {
-    /// The first run that a walk over `range` meets, of those that a copy may jump over which has seen the batch `seen`.
+    /// The first run that a walk over `range` meets and that a copy with the batches up to `seen` may skip.
     pub(super) fn next(&self, range: &KeyRange, direction: Direction, seen: u64) -> Option<Run> {
         let (start, end) = range.bounds();
         let reaches_start = |last: &[u8]| match start {
@@ -60,7 +60,7 @@ impl Cleared {
         usable.next().map(|(first, (last, _))| Run { first: first.clone(), last: last.clone() })
     }
 
-    /// Where the runs begin that lie behind `start` at least in part.
+    /// The first key of the runs that end at or after `start`.
     fn first_within<'a>(&'a self, start: Bound<&'a [u8]>, reaches_start: impl Fn(&[u8]) -> bool) -> Bound<&'a [u8]> {
         let (Bound::Included(key) | Bound::Excluded(key)) = start else { return start };
         match self.0.range::<[u8], _>((Bound::Unbounded, Bound::Included(key))).next_back() {
@@ -69,7 +69,8 @@ impl Cleared {
         }
     }
 
-    /// Notes a run that a copy found which has seen the batch `since`. It replaces those that it overlaps, unless a newer copy found one.
+    /// Adds a run found by a copy with the batches up to `since`. It replaces overlapping runs, unless a newer copy found one of
+    /// them.
     pub(super) fn add(&mut self, run: Run, since: u64) {
         let Run { mut first, mut last } = run;
         let up_to_last = self.0.range::<[u8], _>((Bound::Unbounded, Bound::Included(last.as_slice()))).rev();
@@ -92,12 +93,12 @@ impl Cleared {
     }
 }
 
-/// The rows that a walk has left out since the last that it showed.
+/// The rows that a walk has left out since the last row that it showed.
 #[derive(Debug, Default)]
 pub(super) struct LeftOut {
-    /// In the order of the walk.
+    /// The first and the last one, in the order of the walk.
     ends: Option<(Vec<u8>, Vec<u8>)>,
-    /// How many of them are in no run that is noted.
+    /// How many of them are in no recorded run.
     new: usize,
 }
 
@@ -107,7 +108,7 @@ impl LeftOut {
         self.extend(key, key);
     }
 
-    /// Jumps over a run, and returns the part of the range behind it.
+    /// Skips a run and returns the rest of the range after it.
     pub(super) fn jump(&mut self, range: KeyRange, run: &Run, direction: Direction) -> KeyRange {
         let (near, far) = run.ends(direction);
         self.extend(near, far);
@@ -124,7 +125,7 @@ impl LeftOut {
         }
     }
 
-    /// Begins again, and returns the run if it is worth noting.
+    /// Resets, and returns the run if it is long enough to record.
     pub(super) fn take(&mut self, direction: Direction) -> Option<Run> {
         let Self { ends, new } = std::mem::take(self);
         let (near, far) = ends.filter(|_| new >= SHORTEST_RUN)?;

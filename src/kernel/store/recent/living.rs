@@ -1,16 +1,16 @@
-//! Which states of the layer some copy still shows.
+//! Tracks which states of the layer living copies still show.
 
 use std::{
     ops::Range,
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// The numbers of the last batches that living copies show, in order.
+/// For each living copy the number of the last batch that it shows, in order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Numbers(Vec<u64>);
+pub(super) struct LiveCopies(Vec<u64>);
 
-impl Numbers {
-    /// The lowest, or the highest there is if no copy lives.
+impl LiveCopies {
+    /// The lowest number, or `u64::MAX` if no copy is alive.
     pub(super) fn oldest(&self) -> u64 {
         self.0.first().copied().unwrap_or(u64::MAX)
     }
@@ -31,21 +31,22 @@ impl Numbers {
     }
 }
 
-/// The number of the last batch that a copy shows. Copies of the same state share it; the last of them takes it out of the list.
+/// The number of the last batch that a copy shows. Copies of the same state share it. Dropping the last one removes it from the
+/// list.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct CopyVersion {
     number: u64,
-    living: Arc<Mutex<Numbers>>,
+    living: Arc<Mutex<LiveCopies>>,
 }
 
-impl Default for Seen {
+impl Default for CopyVersion {
     fn default() -> Self {
         Self::enter(0, Arc::default())
     }
 }
 
-impl Seen {
-    fn enter(number: u64, living: Arc<Mutex<Numbers>>) -> Self {
+impl CopyVersion {
+    fn enter(number: u64, living: Arc<Mutex<LiveCopies>>) -> Self {
         living.lock().unwrap_or_else(PoisonError::into_inner).0.push(number);
         Self { number, living }
     }
@@ -54,18 +55,18 @@ impl Seen {
         self.number
     }
 
-    /// The state one batch later. **Invariant:** nobody else goes on from this state, so the list stays in order.
+    /// The state one batch later. **Invariant:** only one state follows this one, so the list stays in order.
     pub(super) fn next(&self) -> Self {
         Self::enter(self.number + 1, self.living.clone())
     }
 
-    /// What living copies show now. A number that is missing never comes back, because a copy is made of a living one.
-    pub(super) fn living(&self) -> Numbers {
+    /// What living copies show now. A number that is missing never comes back, because a copy is only made from a living copy.
+    pub(super) fn living(&self) -> LiveCopies {
         self.living.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Drop for Seen {
+impl Drop for CopyVersion {
     fn drop(&mut self) {
         self.living.lock().unwrap_or_else(PoisonError::into_inner).remove(self.number);
     }

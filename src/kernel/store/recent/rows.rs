@@ -1,4 +1,4 @@
-//! One table of the layer: its newest state, and how older copies get back to theirs.
+//! One table of the layer: its newest state, and the undo that leads back to the states of older copies.
 
 use std::{
     borrow::Cow,
@@ -9,7 +9,7 @@ use std::{
 use bytes::Bytes;
 
 use super::{
-    living::Numbers,
+    living::LiveCopies,
     state::{KeyState, State, Undo},
 };
 use crate::{
@@ -17,29 +17,29 @@ use crate::{
     engine::{Direction, KeyRange},
 };
 
-/// How many keys a batch moves at the most to join two lists of undo. Otherwise the writer would stop for long after a reader that
-/// was open for long.
+/// The most keys that joining two lists of undo may move. Without a limit the writer would stop for long after a long read.
 const LONGEST_JOIN: usize = 1024;
 
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     pub(super) newest: State,
-    /// The oldest first. **Invariant:** a living copy has seen all batches of an undo, or none of them; and every change that some
-    /// living copy has not seen is in one.
+    /// The oldest first. **Invariant:** a living copy has seen all batches of an undo or none of them. Every change that some
+    /// living copy has not seen is in one undo.
     pub(super) undo: VecDeque<Undo>,
 }
 
 /// Some entries of a walk.
 pub(super) struct Stride {
     pub(super) entries: Vec<(Bytes, Bytes)>,
-    /// The last key that was looked at, if there may be more behind it.
+    /// The last key examined, if there may be more entries after it.
     pub(super) last: Option<Bytes>,
 }
 
 impl Rows {
-    /// Takes in a batch. Returns undo that no copy needs any more, so that the caller can free it without the table's lock.
+    /// Adds a batch. Returns the undo that no copy needs any more, so that the caller can free it without holding the table's
+    /// lock.
     #[must_use]
-    pub(super) fn take_in(&mut self, batch: u64, changed: TableChanges, living: &Numbers) -> Vec<Undo> {
+    pub(super) fn add_batch(&mut self, batch: u64, changed: TableChanges, living: &LiveCopies) -> Vec<Undo> {
         let mut undo = Undo::new(batch);
         if changed.dropped {
             undo.whole = Some(mem::replace(&mut self.newest, State::dropped()));
@@ -58,9 +58,9 @@ impl Rows {
         self.trim(living)
     }
 
-    /// Takes out the undo that no living copy needs, and joins neighbors that no living copy needs apart.
+    /// Removes the undo that no living copy needs, and joins neighbors that no living copy needs separately.
     #[must_use]
-    pub(super) fn trim(&mut self, living: &Numbers) -> Vec<Undo> {
+    pub(super) fn trim(&mut self, living: &LiveCopies) -> Vec<Undo> {
         let needed = self.undo.partition_point(|undo| undo.last <= living.oldest());
         let unneeded = self.undo.drain(..needed).collect();
         // Each copy but the newest needs at most one undo of its own.
@@ -82,31 +82,31 @@ impl Rows {
         self.undo.range(self.undo.partition_point(|undo| undo.last <= seen)..)
     }
 
-    /// What a copy shows under a key that has seen the batches up to `seen`, as all functions below.
+    /// What a copy shows under a key. Here and below, `seen` is the last batch that the copy has seen.
     pub(super) fn get(&self, key: &[u8], seen: u64) -> KeyState<&Bytes> {
         self.unseen(seen).find_map(|undo| undo.get(key)).unwrap_or_else(|| self.newest.get(key))
     }
 
-    /// The state that counts for the keys that no undo lists.
+    /// The state for the keys that no undo lists.
     fn base(&self, seen: u64) -> &State {
         self.unseen(seen).find_map(|undo| undo.whole.as_ref()).unwrap_or(&self.newest)
     }
 
-    /// Whether nothing below counts.
+    /// Whether all rows below are hidden.
     pub(super) fn is_dropped(&self, seen: u64) -> bool {
         self.base(seen).dropped
     }
 
-    /// The whole state. A copy that has not seen everything pays for all of it.
+    /// The whole state. A copy that has not seen every batch pays for a full clone.
     pub(super) fn state(&self, seen: u64) -> Cow<'_, State> {
         let mut state = Cow::Borrowed(&self.newest);
         self.unseen(seen).rev().for_each(|undo| undo.apply(state.to_mut()));
         state
     }
 
-    /// The first entries of a range in the direction of the walk. Looks at `length` keys at the most.
+    /// The first entries of a range in the direction of the walk. Examines at most `length` keys.
     pub(super) fn stride(&self, range: &KeyRange, direction: Direction, length: usize, seen: u64) -> Stride {
-        // An end that came to lie before the start ends the walk, and a tree of the standard library would panic.
+        // An end before the start means that the walk is over. The standard library's trees panic on such a range.
         if range.is_empty() {
             return Stride { entries: Vec::new(), last: None };
         }
@@ -116,7 +116,7 @@ impl Rows {
             let last = entries.last().filter(|_| entries.len() == length).map(|(key, _)| key.clone());
             return Stride { entries, last };
         }
-        // Whatever the copy shows is in one of these, and may be out of date there.
+        // Every entry that the copy shows is in one of these, where it may be out of date.
         let sources = self.unseen(seen).map(|undo| &undo.puts).chain(iter::once(&self.base(seen).entries));
         let mut keys: Vec<&Bytes> =
             sources.flat_map(|source| first_entries(source, range, direction, length)).map(|(key, _)| key).collect();

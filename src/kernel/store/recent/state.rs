@@ -1,4 +1,4 @@
-//! What the layer holds of one table in one state, and how a batch is taken back.
+//! One state of one table in the layer, and how to undo a batch.
 
 use std::{
     collections::{BTreeMap, BTreeSet, btree_map::Entry},
@@ -7,22 +7,22 @@ use std::{
 
 use bytes::Bytes;
 
-/// What the layer says of a key.
+/// The state of a key in the layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KeyState<V> {
     Put(V),
     Removed,
-    /// The layer says nothing: the value below counts.
+    /// The layer has no entry: the value below is visible.
     Untouched,
 }
 
 /// A table in one state. **Invariant:** no key is in both `entries` and `hidden`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct State {
-    /// Nothing below counts. `hidden` is empty then, because it would say nothing more.
+    /// All rows below are hidden. `hidden` is then empty, because it would add nothing.
     pub(super) dropped: bool,
     pub(super) entries: BTreeMap<Bytes, Bytes>,
-    /// Keys whose value below does not count.
+    /// Keys whose value below is hidden.
     pub(super) hidden: BTreeSet<Bytes>,
 }
 
@@ -42,7 +42,7 @@ impl State {
         if hidden || self.dropped { KeyState::Removed } else { KeyState::Untouched }
     }
 
-    /// Puts a value, and returns what the key was before.
+    /// Puts a value and returns the previous state of the key.
     pub(super) fn put(&mut self, key: Bytes, value: Bytes) -> KeyState<Bytes> {
         match self.entries.entry(key) {
             Entry::Occupied(mut place) => KeyState::Put(place.insert(value)),
@@ -54,14 +54,14 @@ impl State {
         }
     }
 
-    /// Removes a key, and returns what it was before.
+    /// Removes a key and returns its previous state.
     pub(super) fn remove(&mut self, key: Bytes) -> KeyState<Bytes> {
         let value = self.entries.remove(&key);
         let hidden = !self.dropped && !self.hidden.insert(key);
         value.map_or_else(|| self.without_entry(hidden), KeyState::Put)
     }
 
-    /// Turns a key back to what it was.
+    /// Returns a key to its previous state.
     fn restore(&mut self, key: &Bytes, before: KeyState<&Bytes>) {
         match before {
             KeyState::Put(value) => drop(self.put(key.clone(), value.clone())),
@@ -90,22 +90,22 @@ impl State {
     }
 }
 
-/// A key without a value of the layer.
+/// A key without a value in the layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Absence {
     Removed,
     Untouched,
 }
 
-/// Takes one batch back, or several that follow each other: what the keys were before the first of them.
+/// Undoes one batch, or several consecutive ones: the state of the keys before the first of them.
 #[derive(Debug)]
 pub(super) struct Undo {
     /// The number of the last of these batches.
     pub(super) last: u64,
     pub(super) puts: BTreeMap<Bytes, Bytes>,
-    /// Keys that had no value. They are apart, because a walk looks only at values.
+    /// Keys that had no value. They are separate, because a walk only examines values.
     pub(super) absent: BTreeMap<Bytes, Absence>,
-    /// The table before the first of these batches that dropped it. It counts for the keys that are not listed above.
+    /// The table before the first of these batches that dropped it. It is the state of the keys that are not listed above.
     pub(super) whole: Option<State>,
 }
 
@@ -114,12 +114,12 @@ impl Undo {
         Self { last: batch, puts: BTreeMap::new(), absent: BTreeMap::new(), whole: None }
     }
 
-    /// How many keys it lists.
+    /// The number of keys that it lists.
     pub(super) fn len(&self) -> usize {
         self.puts.len() + self.absent.len()
     }
 
-    /// What the key was before, if these batches changed it.
+    /// The state of the key before these batches, if they changed it.
     pub(super) fn get(&self, key: &[u8]) -> Option<KeyState<&Bytes>> {
         let listed = self.puts.get(key).map(KeyState::Put).or_else(|| self.absent.get(key).copied().map(KeyState::from));
         listed.or_else(|| Some(self.whole.as_ref()?.get(key)))
@@ -137,7 +137,7 @@ impl Undo {
         self.list(key, before);
     }
 
-    /// Lists what a key was before that is not listed yet.
+    /// Lists the previous state of a key that is not listed yet.
     pub(super) fn list(&mut self, key: Bytes, before: KeyState<Bytes>) {
         match before {
             KeyState::Put(value) => drop(self.puts.insert(key, value)),
@@ -146,7 +146,7 @@ impl Undo {
         }
     }
 
-    /// Takes back the batches of `newer` too, which come next. It moves the shorter of the two lists.
+    /// Extends the undo by the batches of `newer`, which follow it. Moves the shorter of the two lists.
     pub(super) fn join(&mut self, mut newer: Self) {
         self.last = newer.last;
         if self.whole.is_some() {
@@ -167,7 +167,7 @@ impl Undo {
         puts.chain(self.absent.into_iter().map(|(key, absence)| (key, absence.into())))
     }
 
-    /// Turns the state after these batches into the one before them.
+    /// Turns the state after these batches into the state before them.
     pub(super) fn apply(&self, state: &mut State) {
         if let Some(whole) = &self.whole {
             *state = whole.clone();

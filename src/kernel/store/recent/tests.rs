@@ -1,4 +1,4 @@
-//! Tests of the layer: what every copy shows, what walks look at, and what the layer holds.
+//! Tests of the layer: what every copy shows, what walks examine, and how much the layer holds.
 
 use std::{cell::Cell, collections::HashMap, ops::Bound};
 
@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::catalog;
 
-/// So many that a walk takes several strides.
+/// Enough rows for a walk to take several steps.
 const KEYS: u8 = 40;
 const TABLE: RawTable = RawTable { table: catalog::EVENTS, segment: Some(1) };
 const OTHER: RawTable = RawTable { table: catalog::EVENTS, segment: Some(2) };
@@ -18,12 +18,12 @@ thread_local! {
     static VISITS: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts an entry that a walk looks at.
+/// Counts an entry that a walk examines.
 pub(super) fn count_visit() {
     VISITS.set(VISITS.get() + 1);
 }
 
-/// Rows below everything, which counts how many of them are read.
+/// Rows below the layers. Counts how many of them are read.
 #[derive(Default)]
 struct Below {
     rows: Model,
@@ -72,7 +72,7 @@ fn scanned(layer: &dyn EngineRead, range: &KeyRange, direction: Direction, limit
     found
 }
 
-/// What the file holds after a flush of this layer.
+/// The content of the file after a flush of this layer.
 fn flushed(recent: &Recent, mut file: Model) -> Model {
     let Some(table) = recent.table(TABLE) else { return file };
     if table.is_dropped() {
@@ -105,7 +105,7 @@ enum Event {
     Nothing,
     Copy,
     EndCopy(prop::sample::Index),
-    /// The half is full: its changes are set apart.
+    /// The half is full: its changes are being flushed.
     TurnOver,
 }
 
@@ -157,7 +157,7 @@ impl Copy {
 
 proptest! {
     #[test]
-    fn every_copy_shows_what_one_table_of_its_time_would(
+    fn every_copy_shows_its_own_state(
         rows in proptest::collection::btree_map(0..KEYS, any::<u8>(), 0..24),
         steps in proptest::collection::vec((event(), proptest::collection::vec(change(), 0..24)), 1..24),
         between in (0..KEYS, 0..=KEYS), limit in 1..12_usize,
@@ -174,7 +174,7 @@ proptest! {
                 Event::EndCopy(which) if !copies.is_empty() => drop(copies.swap_remove(which.index(copies.len()))),
                 Event::Nothing | Event::EndCopy(_) => {}
                 Event::TurnOver => {
-                    // Only one layer is on its way into the file at a time: what lies below it never changes.
+                    // Only one layer is being flushed into the file at a time, and the rows below it never change.
                     if flushing.tables.is_empty() {
                         flushing = std::mem::take(&mut recent);
                     }
@@ -198,7 +198,7 @@ proptest! {
                     }
                 }
             }
-            recent.take_in(changes);
+            recent.add_batch(changes);
             drop(published);
             Copy { flushing: flushing.clone(), recent: recent.clone(), model: model.clone() }.check(&below, &range, limit)?;
             if let Some(oldest) = copies.first() {
@@ -206,7 +206,7 @@ proptest! {
             }
             if let Some(table) = recent.table(TABLE).filter(|_| changed) {
                 let rows = table.rows.read();
-                prop_assert!(rows.undo.len() <= recent.seen.living().count(), "one undo for each older copy at the most");
+                prop_assert!(rows.undo.len() <= recent.seen.living().count(), "at most one undo for each older copy");
                 prop_assert!(rows.newest.hidden.iter().all(|key| !rows.newest.entries.contains_key(key)));
             }
         }
@@ -216,10 +216,10 @@ proptest! {
     }
 }
 
-/// Takes in a batch as the engine does: the state before is published until the batch is.
+/// Adds a batch as the engine does: the previous state stays published until the batch is.
 fn commit(recent: &mut Recent, changes: Changes) {
     let published = recent.clone();
-    recent.take_in(changes);
+    recent.add_batch(changes);
     drop(published);
 }
 
@@ -235,7 +235,7 @@ fn remove(recent: &mut Recent, table: RawTable, number: u32) {
     commit(recent, changes);
 }
 
-/// The first row of a copy, and how many entries the walk to it looked at.
+/// The first row of a copy, and how many entries the walk to it examined.
 fn first_row(recent: &Recent) -> (Option<u32>, usize) {
     VISITS.set(0);
     let found = scanned(&recent.over(&Below::default()), &KeyRange::ALL, Direction::Forward, 1);
@@ -244,7 +244,7 @@ fn first_row(recent: &Recent) -> (Option<u32>, usize) {
 }
 
 #[test]
-fn no_walk_looks_at_removals_whoever_else_reads() {
+fn walks_do_not_examine_removals() {
     let mut recent = Recent::default();
     put(&mut recent, TABLE, 0);
     let old = recent.clone();
@@ -262,22 +262,22 @@ fn no_walk_looks_at_removals_whoever_else_reads() {
 
     let (first, visits) = first_row(&recent);
     assert_eq!(first, Some(2_000));
-    assert_eq!(visits, 1, "the newest copy looks at the only row");
+    assert_eq!(visits, 1, "the newest copy examines the only row");
     let (first, visits) = first_row(&behind);
     assert_eq!(first, Some(1_999));
-    assert!(visits <= 2, "a copy that is two batches behind looks at its own row and at the newest: {visits}");
+    assert!(visits <= 2, "a copy two batches behind examines its own row and the newest: {visits}");
     for (number, copy) in &copies {
         let (first, visits) = first_row(copy);
         assert_eq!(first, Some(*number));
-        assert!(visits <= 16, "a few rows for each copy that lives: {visits}");
+        assert!(visits <= 16, "a few rows for each living copy: {visits}");
     }
     let (first, visits) = first_row(&old);
     assert_eq!(first, Some(0));
-    assert!(visits <= 16, "a few rows for each copy that lives: {visits}");
+    assert!(visits <= 16, "a few rows for each living copy: {visits}");
 }
 
 #[test]
-fn rows_of_the_file_that_are_removed_are_read_once() {
+fn removed_rows_of_the_file_are_read_once() {
     const ROWS: u32 = 2_000;
     let below = Below { rows: (0..ROWS).map(|number| (number.to_be_bytes().to_vec(), vec![9])).collect(), ..Below::default() };
     let first = |recent: &Recent, direction| {
@@ -296,10 +296,10 @@ fn rows_of_the_file_that_are_removed_are_read_once() {
             assert_eq!(found, nth(number + 1));
             assert!(reads <= cleared::SHORTEST_RUN + 1, "{reads} rows read after {number} removals");
         }
-        assert_eq!(first(&old, direction).0, nth(1), "an older copy does not jump over what it shows");
-        assert_eq!(recent.table(TABLE).unwrap().rows.cleared.read().unwrap().len(), 1, "runs that meet are one");
+        assert_eq!(first(&old, direction).0, nth(1), "an older copy does not skip rows that it shows");
+        assert_eq!(recent.table(TABLE).unwrap().rows.cleared.read().unwrap().len(), 1, "adjacent runs are joined");
         put(&mut recent, TABLE, nth(5));
-        assert_eq!(first(&recent, direction).0, nth(5), "a row that comes back is shown");
+        assert_eq!(first(&recent, direction).0, nth(5), "a row that was put again is shown");
         let rows = scanned(&recent.over(&below), &KeyRange::ALL, direction, usize::MAX);
         assert_eq!(rows.len(), 11);
     }
@@ -328,7 +328,7 @@ fn undone(recent: &Recent) -> usize {
 }
 
 #[test]
-fn an_old_reader_holds_its_own_state_and_no_state_between() {
+fn an_old_reader_keeps_only_its_own_state() {
     const ROWS: u32 = 50;
     const ROW_BYTES: usize = 4 + 20;
     let mut recent = Recent::default();
@@ -338,18 +338,18 @@ fn an_old_reader_holds_its_own_state_and_no_state_between() {
     for round in 0..20 {
         (0..ROWS).for_each(|number| remove(&mut recent, TABLE, number));
         (0..ROWS).for_each(|number| put(&mut recent, TABLE, number));
-        // One state of the reader, one of the newest copy; keys of both may be apart.
+        // One state of the reader and one of the newest copy. Keys of both may be separate.
         assert!(held(&recent) <= 3 * state, "round {round}: {} bytes", held(&recent));
     }
     assert_eq!(scanned(&reader.over(&Below::default()), &KeyRange::ALL, Direction::Forward, usize::MAX).len(), ROWS as usize);
     drop(reader);
     put(&mut recent, TABLE, 0);
-    assert!(undone(&recent) <= 1, "the undo of the last batch alone");
+    assert!(undone(&recent) <= 1, "only the undo of the last batch");
     assert!(held(&recent) <= state + ROW_BYTES);
 }
 
 #[test]
-fn the_layer_holds_no_more_than_it_took_in_and_shrinks_after_the_reader() {
+fn the_layer_stays_small_and_shrinks_after_the_reader() {
     const QUEUE: u32 = 20;
     let mut recent = Recent::default();
     put(&mut recent, OTHER, 1);
@@ -372,7 +372,7 @@ fn the_layer_holds_no_more_than_it_took_in_and_shrinks_after_the_reader() {
         assert!(table.rows.read().undo.len() <= readers.len() + 1);
     }
     drop(readers);
-    // The other table is not changed again, and shrinks too.
+    // The other table is not changed again and shrinks too.
     for _ in 0..TRIM_ALL_EVERY {
         put(&mut recent, TABLE, next);
     }
@@ -382,7 +382,7 @@ fn the_layer_holds_no_more_than_it_took_in_and_shrinks_after_the_reader() {
 }
 
 #[test]
-fn undo_that_takes_long_to_join_stays_apart() {
+fn undo_that_takes_long_to_join_stays_separate() {
     let mut recent = Recent::default();
     let first = recent.clone();
     let mut second = None;
@@ -400,7 +400,7 @@ fn undo_that_takes_long_to_join_stays_apart() {
 }
 
 #[test]
-fn a_key_that_comes_back_hides_what_lies_below() {
+fn a_key_put_again_hides_the_row_below() {
     let below = Below { rows: Model::from([(1_u32.to_be_bytes().to_vec(), vec![9])]), ..Below::default() };
     let mut recent = Recent::default();
     remove(&mut recent, TABLE, 1);

@@ -1,7 +1,7 @@
-//! The files that installation keys are in: the one in force, and beside the store the one that takes its place.
+//! The files of installation keys: the key in force, and beside the store the key that replaces it.
 //!
-//! **Invariant:** a key that anything is sealed under is in one of them. A file that comes from outside (configured, or a credential of
-//! the service manager) is never written: there the next key stays beside the store until somebody has put it in place.
+//! **Invariant:** every key that sealed anything is in one of them. tenantd never writes to a file from outside (configured, or a
+//! credential of the service manager). Then the next key stays beside the store until the operator has put it in place.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +37,7 @@ impl KeyFiles {
         if self.next.exists() { Self::load(&self.next).map(Some) } else { Ok(None) }
     }
 
-    /// The key with this fingerprint.
+    /// Returns the key with this fingerprint.
     pub fn find(&self, wanted: KeyFingerprint) -> Result<InstallationKey, StoreError> {
         let source = Self::load(&self.source.path);
         if let Ok(key) = &source
@@ -53,18 +53,18 @@ impl KeyFiles {
         let given = source?.fingerprint();
         let (path, next) = (self.source.path.display(), self.next.display());
         Err(StoreError::Installation(format!(
-            "{path} is not the key that this store was made with: it has the fingerprint {}, and the store wants {}; {next} is not that key either",
+            "{path} is not the key of this store: its fingerprint is {}, but the store needs {}; {next} is not that key either",
             show_fingerprint(given),
             show_fingerprint(wanted),
         )))
     }
 
-    /// Writes down the key that is to take the place of the current one, or takes up the one that is written down already.
+    /// Writes the key that replaces the current one, or returns the one that is already written.
     pub(super) fn stage(&self, current: &InstallationKey, entropy: &mut Entropy) -> Result<InstallationKey, StoreError> {
         self.settle(current.fingerprint())?;
         match self.load_next()? {
             Some(next) if next.fingerprint() == current.fingerprint() => Err(StoreError::Installation(format!(
-                "{} holds the key in force: put it in place of {} and start tenantd once, before the key is changed again",
+                "{} holds the key in force: replace {} with it and start tenantd once before you rotate the key again",
                 self.next.display(),
                 self.source.path.display()
             ))),
@@ -77,7 +77,7 @@ impl KeyFiles {
         }
     }
 
-    /// Puts the key in force in its place, where it is not there yet and we may write there. Called again it does nothing.
+    /// Moves the key in force to its place, unless it is already there or tenantd may not write there. Repeated calls do nothing.
     pub fn settle(&self, in_force: KeyFingerprint) -> Result<(), StoreError> {
         if self.load_next()?.is_none_or(|next| next.fingerprint() != in_force) {
             return Ok(());
@@ -93,13 +93,13 @@ impl KeyFiles {
         self.next.parent().map_or(Ok(()), sync_directory)
     }
 
-    /// Whether the key in force is where it is read from, as far as that is ours to do.
+    /// Whether the key in force is in its place, or tenantd may not put it there.
     pub(super) fn is_settled(&self, in_force: KeyFingerprint) -> bool {
         !self.source.may_create || Self::load(&self.source.path).is_ok_and(|key| key.fingerprint() == in_force)
     }
 
-    /// What is left for the operator to do, when the key in force is not where it is read from.
-    pub fn errand(&self, in_force: KeyFingerprint) -> Result<Option<String>, StoreError> {
+    /// What the operator must do if the key in force is not in its place.
+    pub fn operator_action(&self, in_force: KeyFingerprint) -> Result<Option<String>, StoreError> {
         if self.source.may_create {
             return Ok(None);
         }
@@ -107,7 +107,7 @@ impl KeyFiles {
         let in_place = Self::load(&self.source.path).is_ok_and(|key| key.fingerprint() == in_force);
         Ok((waits && !in_place).then(|| {
             format!(
-                "The key in force is in {}. Put its content in place of {}, and restart tenantd: it removes the file then.",
+                "The key in force is in {}. Copy its content to {} and restart tenantd, which then removes the first file.",
                 self.next.display(),
                 self.source.path.display()
             )

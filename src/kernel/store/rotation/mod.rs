@@ -1,10 +1,10 @@
-//! Another installation key takes the place of the one in force, with or without a server at work.
+//! Rotates the installation key, with or without a running server.
 //!
-//! The next key is written to the disk; then the store says that the change is under way; from there on everything is sealed under the
-//! next key, and what is under the old one is sealed anew, some records a transaction, until a walk over all tables finds none; then
-//! the store names the next key as its own, and the file of the old one is written over.
-//! **Invariant:** after a crash between any two of these steps both keys are at hand that anything is sealed under, and the change goes on
-//! from where it was.
+//! First the next key is written to the disk. Then the store records that a rotation is in progress. From then on, new secrets
+//! are sealed with the next key, and existing ones are sealed again, a few records per transaction, until a walk over all tables
+//! finds none under the old key. Finally the store names the next key as its own, and the file of the old key is replaced.
+//! **Invariant:** after a crash between any two of these steps, every key that sealed anything is available, and the rotation
+//! continues where it stopped.
 
 mod key_files;
 mod sealed;
@@ -23,17 +23,17 @@ use super::{
     Installation, KeyFingerprint, Progress, Read, Store, StoreError, Table, WriteTx, catalog, codec::Record, engine::RawTable,
 };
 
-/// A change of the key that is under way.
+/// A rotation in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct RotationRecord {
     from: KeyFingerprint,
     to: KeyFingerprint,
     started_at: Timestamp,
-    /// Records that were sealed anew.
+    /// How many records were sealed again.
     resealed: u64,
-    /// Those of them in the walk that goes on now.
+    /// How many of them in the current walk.
     in_this_walk: u64,
-    /// The table that the walk is in, and the last key that it has looked at.
+    /// The table that the walk is in, and the last key that it has examined.
     position: (String, Vec<u8>),
 }
 
@@ -43,19 +43,19 @@ impl Record for RotationRecord {
 
 static ROTATION: Table<u8, RotationRecord> = Table::new(catalog::KEY_ROTATION, &[]);
 const ROTATION_KEY: u8 = 0;
-/// Records of one transaction that binds secrets to their targets.
+/// How many records one transaction binds to their targets.
 const BOUND_AT_ONCE: usize = 100;
 
-/// How far a change of the key is.
+/// The progress of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RotationStatus {
-    /// Of the key that is named by the store.
+    /// The fingerprint of the key that the store names.
     pub fingerprint: KeyFingerprint,
     pub under_way: Option<RotationProgress>,
-    /// Whether nothing is under way, and the file of the key is in its place too.
+    /// Whether no rotation is in progress and the key is in its file.
     pub settled: bool,
     /// What is left for the operator to do.
-    pub errand: Option<String>,
+    pub operator_action: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +65,7 @@ pub struct RotationProgress {
     pub resealed: u64,
 }
 
-/// The means to change the key. Clones share them.
+/// Everything that a rotation needs. Clones share it.
 #[derive(Clone)]
 pub struct Rotation {
     pub store: Store,
@@ -86,7 +86,7 @@ fn state(tx: &super::ReadTx) -> Result<(Installation, Option<RotationRecord>), S
     Ok((Installation::read(tx)?, ROTATION.get(tx, &ROTATION_KEY)?))
 }
 
-/// The key to seal under, and a sealer that also opens what the key before it has sealed when a change is under way.
+/// Returns the key to seal with, and a sealer. During a rotation the sealer also opens what the previous key has sealed.
 pub fn keys_in_force(store: &Store, files: &KeyFiles) -> Result<(InstallationKey, Sealer), StoreError> {
     let (installation, rotation) = store.read(state)?;
     let Some(rotation) = rotation else {
@@ -96,7 +96,7 @@ pub fn keys_in_force(store: &Store, files: &KeyFiles) -> Result<(InstallationKey
         return Ok((key, sealer));
     };
     let under_way = |error: StoreError| {
-        StoreError::Installation(format!("a change of the installation key was under way, and needs both of its keys: {error}"))
+        StoreError::Installation(format!("a rotation of the installation key is in progress and needs both keys: {error}"))
     };
     let (from, to) = (files.find(rotation.from).map_err(under_way)?, files.find(rotation.to).map_err(under_way)?);
     let sealer = Sealer::between(&to, Some(&from));
@@ -110,17 +110,17 @@ impl Rotation {
             rotation.map(|record| RotationProgress { to: record.to, started_at: record.started_at, resealed: record.resealed });
         let fingerprint = installation.key_fingerprint;
         let settled = under_way.is_none() && self.files.is_settled(fingerprint);
-        let errand = self.files.errand(fingerprint)?;
-        Ok(RotationStatus { fingerprint, under_way, settled, errand })
+        let operator_action = self.files.operator_action(fingerprint)?;
+        Ok(RotationStatus { fingerprint, under_way, settled, operator_action })
     }
 
-    /// Begins a change of the key, unless one is under way. Nothing is sealed anew before [`Self::advance`].
+    /// Starts a rotation unless one is in progress. [`Self::advance`] seals the secrets again.
     pub async fn begin(&self) -> Result<(), StoreError> {
         let (installation, rotation) = self.store.read(state)?;
         if rotation.is_some() {
             return Ok(());
         }
-        // Every secret is written again.
+        // The rotation rewrites every secret.
         self.store.ensure_room()?;
         let current = self.files.find(installation.key_fingerprint)?;
         let next = self.files.stage(&current, &mut Entropy::from_os())?;
@@ -139,7 +139,7 @@ impl Rotation {
         self.store.write(begin).await
     }
 
-    /// Does a bounded part of the change that is under way, if there is one.
+    /// Does a bounded part of the rotation in progress, if there is one.
     pub async fn advance(&self) -> Result<Progress, StoreError> {
         let (installation, rotation) = self.store.read(state)?;
         let Some(rotation) = rotation else {
@@ -150,7 +150,7 @@ impl Rotation {
         self.sealer.turn_to(&next);
         let (from, position) = (rotation.from, rotation.position.clone());
         let found = self.store.scan(move |tx| sealed::find(tx, from, &position)).await?;
-        // Whoever has read a record under the old key may have written it back behind the walk: only a whole walk without a find is proof.
+        // A write may restore a value under the old key after the walk has passed it. Only a full walk that finds none is proof.
         if found.places.is_empty() && found.next.is_none() && rotation.in_this_walk == 0 {
             self.finish(rotation, &next).await?;
             return Ok(Progress::Done);
@@ -172,7 +172,8 @@ impl Rotation {
         Ok(Progress::More)
     }
 
-    /// Seals again, with their targets, the secrets that an earlier release sealed without. How many records have one.
+    /// Seals secrets that an earlier release sealed without their targets again, with their targets. Returns the number of these
+    /// records.
     pub async fn bind_targets(&self) -> Result<u64, StoreError> {
         let mut bound = 0;
         for &table in &self.tables {
@@ -201,18 +202,18 @@ impl Rotation {
     ) -> Result<(), StoreError> {
         let wrong = |reason: &str| Err(StoreError::damaged(&table.to_string(), key, reason));
         let Some(sealed) = self.tables.iter().find(|sealed| sealed.name() == table.table) else {
-            return wrong("it holds a secret that nobody knows how to seal anew");
+            return wrong("it holds a secret, but its table is not declared for key rotation");
         };
         sealed.reseal(tx, table.segment, key, &self.sealer, entropy)?;
         match tx.raw_get(table, key)? {
             Some(stored) if sealed::names_key(&stored, from) => {
-                wrong("it names the old installation key after all of its secrets were sealed anew")
+                wrong("it still names the old installation key after all of its secrets were sealed again")
             }
             _ => Ok(()),
         }
     }
 
-    /// Lets go of the old key, once everything was opened without it.
+    /// Removes the old key after everything was opened without it.
     async fn finish(&self, rotation: RotationRecord, next: &InstallationKey) -> Result<(), StoreError> {
         let (tables, without_the_old) = (self.tables.clone(), Sealer::new(next));
         let opened = self.store.scan(move |tx| {
@@ -226,7 +227,7 @@ impl Rotation {
             ROTATION.remove(tx, &ROTATION_KEY).map(drop)
         };
         self.store.write(finish).await?;
-        tracing::info!(resealed = rotation.resealed, secrets, "another installation key has taken the place of the old one");
+        tracing::info!(resealed = rotation.resealed, secrets, "the installation key was rotated");
         self.files.settle(to)
     }
 }

@@ -1,8 +1,8 @@
-//! Records with sealed values: how to find those that are under a key, and how a slice lets them be sealed anew.
+//! Records with sealed values: how to find those under a given key, and how a slice lets them be sealed again.
 //!
-//! A sealed value has the fingerprint of its key in it, byte for byte. So what is still under the old key is found in the bytes of all
-//! tables, whoever they belong to. **Invariant:** a table that nobody has declared cannot be forgotten: what is found in it stops the
-//! change of the key, and the old key stays.
+//! A sealed value contains the fingerprint of its key as plain bytes. So values under the old key are found in the bytes of all
+//! tables, whichever slice owns them. **Invariant:** an undeclared table cannot be overlooked. If a value is found in one, the
+//! rotation stops and the old key stays.
 
 use std::marker::PhantomData;
 
@@ -21,12 +21,12 @@ use super::super::{
     transaction::{Read, ReadTx, WriteTx},
 };
 
-/// What is done with a sealed value in its place.
+/// Called for each sealed value, which it may replace.
 pub type SealedVisitor<'a> = &'a mut dyn FnMut(SealedPlace<'_>, &mut Sealed) -> Result<(), SealError>;
 
 /// A record with sealed values.
 pub trait SealedRecord<K>: Record {
-    /// Hands over each of them with the place that it is bound to.
+    /// Calls `visit` for each of them with the place that it is bound to.
     fn each_sealed(&mut self, key: &K, visit: SealedVisitor<'_>) -> Result<(), SealError>;
 }
 
@@ -34,7 +34,7 @@ pub trait SealedRecord<K>: Record {
 pub trait SealedTable: Sync {
     fn name(&self) -> TableName;
 
-    /// Seals again what the current key has not sealed, or has sealed without its target. A record that is gone is none.
+    /// Seals values again that the current key has not sealed, or has sealed without their targets. Skips a removed record.
     fn reseal(
         &self,
         tx: &mut WriteTx,
@@ -44,14 +44,14 @@ pub trait SealedTable: Sync {
         entropy: &mut Entropy,
     ) -> Result<(), StoreError>;
 
-    /// Opens everything sealed in the table. How many values that were.
+    /// Opens every sealed value of the table. Returns their number.
     fn open_all(&self, tx: &ReadTx, sealer: &Sealer) -> Result<u64, StoreError>;
 
     /// The keys of records with a value that an earlier release sealed without its target.
     fn unbound(&self, tx: &ReadTx, sealer: &Sealer) -> Result<Vec<Vec<u8>>, StoreError>;
 }
 
-/// The key and the record, with every sealed value under the current key; `None` when all of them were.
+/// Seals every value of a record with the current key and returns the key and the record. `None` if nothing changed.
 fn resealed<K: Key, V: SealedRecord<K>>(
     table: TableName,
     key_bytes: &[u8],
@@ -131,7 +131,7 @@ impl<K: Key, V: SealedRecord<K>> SealedTable for Table<K, V> {
     }
 }
 
-/// The rows of a segmented table whose keys begin so.
+/// The rows of a segmented table whose keys start with `prefix`.
 pub struct SealedSegments<K, V> {
     table: &'static SegmentedTable,
     name: TableName,
@@ -164,7 +164,7 @@ impl<K: Key, V: SealedRecord<K>> SealedTable for SealedSegments<K, V> {
         sealer: &Sealer,
         entropy: &mut Entropy,
     ) -> Result<(), StoreError> {
-        let segment = segment.ok_or_else(|| StoreError::damaged(self.name.name(), key, "the row is in no segment"))?;
+        let segment = segment.ok_or_else(|| StoreError::damaged(self.name.name(), key, "the row belongs to no segment"))?;
         let found = self.table.get::<V>(tx, segment, &parse_key::<K>(self.name, key)?)?;
         match resealed::<K, V>(self.name, key, found, sealer, entropy)? {
             Some((key, record)) => self.table.put(tx, segment, &key, &record),
@@ -183,43 +183,43 @@ impl<K: Key, V: SealedRecord<K>> SealedTable for SealedSegments<K, V> {
         Ok(count)
     }
 
-    /// Segments hold answers to requests, which go back to the caller and to no other target.
+    /// Segments contain responses to requests. They are sent only to the caller, never to another target.
     fn unbound(&self, _tx: &ReadTx, _sealer: &Sealer) -> Result<Vec<Vec<u8>>, StoreError> {
         Ok(Vec::new())
     }
 }
 
-/// How far a walk over all tables has come: the name of a table, and the last key that was looked at in it.
+/// The position of a walk over all tables: a table name, and the last key examined in it.
 pub(super) type Position = (String, Vec<u8>);
 
 /// A part of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Found {
     pub(super) places: Vec<(RawTable, Vec<u8>)>,
-    /// Where to go on; `None` at the end.
+    /// Where to continue. `None` at the end.
     pub(super) next: Option<Position>,
 }
 
-/// So much goes into one transaction.
+/// How many records one transaction handles.
 const MOST_PLACES: usize = 100;
-/// So much is read before others may have a turn.
+/// How many bytes one step reads.
 const MOST_BYTES: usize = 32 << 20;
 
-/// Tables that name keys without holding anything that they sealed.
-const BOOKS: [TableName; 2] = [catalog::META, catalog::KEY_ROTATION];
+/// Tables that name keys but contain no sealed values.
+const BOOKKEEPING_TABLES: [TableName; 2] = [catalog::META, catalog::KEY_ROTATION];
 
 pub(super) fn names_key(stored: &[u8], key: KeyFingerprint) -> bool {
     stored.windows(key.len()).any(|window| window == key)
 }
 
-/// Looks for records that name the key, behind a position.
+/// Searches for records that name the key, after a position.
 pub(super) fn find(tx: &ReadTx, key: KeyFingerprint, after: &Position) -> Result<Found, StoreError> {
     let mut names = tx.tables()?;
-    names.retain(|name| *name >= after.0 && !BOOKS.iter().any(|table| table.name() == name));
+    names.retain(|name| *name >= after.0 && !BOOKKEEPING_TABLES.iter().any(|table| table.name() == name));
     names.sort_unstable();
     let (mut found, mut read) = (Found::default(), 0);
     for name in names {
-        let table = RawTable::parse(&name).ok_or_else(|| StoreError::Engine(format!("table {name} is not in the catalogue")))?;
+        let table = RawTable::parse(&name).ok_or_else(|| StoreError::Engine(format!("table {name} is not in the catalog")))?;
         let range = if name == after.0 { KeyRange::ALL.after(&after.1, Direction::Forward) } else { KeyRange::ALL };
         let mut last = None;
         tx.raw_scan(table, &range, Direction::Forward, &mut |place, stored| {

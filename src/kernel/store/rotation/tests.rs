@@ -1,5 +1,5 @@
-//! Changes of the key that are cut off between any two of their steps, on real files: what a process leaves that is killed is what it had
-//! written, so a copy of the directory of one that is still open is what the next one finds.
+//! Tests of rotations that are interrupted between any two steps, on real files. A killed process leaves what it had written, so
+//! a copy of the directory of an open store is what the next process finds.
 
 use std::path::Path;
 
@@ -121,7 +121,7 @@ impl Fixture {
         self.rotation.status().unwrap().fingerprint
     }
 
-    /// Asserts that nothing of the old key is left, and everything is readable.
+    /// Asserts that nothing under the old key is left and everything is readable.
     fn is_under_another_key_than(&self, old: &InstallationKey) {
         let key = InstallationKey::load(&key_file(self.directory.path())).unwrap();
         assert_ne!(key.fingerprint(), old.fingerprint());
@@ -132,7 +132,7 @@ impl Fixture {
         for entry in std::fs::read_dir(self.directory.path()).unwrap() {
             let path = entry.unwrap().path();
             let held = std::fs::read(&path).unwrap();
-            // The next key carries what signatures are derived from, in its second line.
+            // The second line of the next key has the secret that signatures are derived from.
             let held = if path == key_file(self.directory.path()) { held[..64].to_vec() } else { held };
             assert!(!held.windows(64).any(|window| window == old.trim().as_bytes()), "{}", path.display());
         }
@@ -144,7 +144,7 @@ fn first_key() -> InstallationKey {
 }
 
 #[tokio::test]
-async fn a_change_that_is_cut_off_after_any_step_goes_on_and_loses_no_secret() {
+async fn an_interrupted_rotation_continues_and_loses_no_secret() {
     let all = u64::from(COUNT) + 1;
     let fixture = filled().await;
     let mut cuts = vec![("nothing done", fixture.killed())];
@@ -153,10 +153,10 @@ async fn a_change_that_is_cut_off_after_any_step_goes_on_and_loses_no_secret() {
     fixture.rotation.begin().await.unwrap();
     cuts.push(("begun", fixture.killed()));
     while fixture.rotation.advance().await.unwrap() == Progress::More {
-        cuts.push(("some sealed anew", fixture.killed()));
+        cuts.push(("some sealed again", fixture.killed()));
     }
     fixture.is_under_another_key_than(&first_key());
-    // As if it were killed after the store names the next key and before the file has its name.
+    // As if it were killed after the store names the next key and before the file is renamed.
     let cut = fixture.killed();
     std::fs::rename(key_file(cut.path()), cut.path().join("installation.key.next")).unwrap();
     std::fs::write(key_file(cut.path()), first_key().to_file().as_bytes()).unwrap();
@@ -176,7 +176,7 @@ async fn a_change_that_is_cut_off_after_any_step_goes_on_and_loses_no_secret() {
 }
 
 #[tokio::test]
-async fn what_was_written_back_under_the_old_key_behind_the_walk_is_found() {
+async fn a_record_written_back_under_the_old_key_is_found() {
     let fixture = filled().await;
     fixture.rotation.begin().await.unwrap();
     assert_eq!(fixture.rotation.advance().await.unwrap(), Progress::More);
@@ -187,7 +187,7 @@ async fn what_was_written_back_under_the_old_key_behind_the_walk_is_found() {
 }
 
 #[tokio::test]
-async fn a_table_that_nobody_has_declared_stops_the_change_and_the_old_key_stays() {
+async fn an_undeclared_table_stops_the_rotation() {
     let mut fixture = filled().await;
     fixture.rotation.tables = vec![&MANY];
     fixture.rotation.begin().await.unwrap();
@@ -205,30 +205,30 @@ async fn a_table_that_nobody_has_declared_stops_the_change_and_the_old_key_stays
 }
 
 #[tokio::test]
-async fn a_key_from_outside_is_left_alone_and_the_operator_told_where_the_next_one_is() {
+async fn a_key_from_outside_is_not_overwritten() {
     let outside = tempfile::tempdir().unwrap();
     let source = KeySource { path: outside.path().join("credential"), may_create: false };
     let fixture = open(tempfile::tempdir().unwrap(), Some(source.clone()));
     put(&fixture.rotation.store, &FEW, &fixture.rotation.sealer, 1).await;
     fixture.rotation.begin().await.unwrap();
     fixture.finish().await;
-    let errand = fixture.rotation.status().unwrap().errand.unwrap();
-    assert!(errand.contains("installation.key.next") && errand.contains("credential"), "{errand}");
+    let operator_action = fixture.rotation.status().unwrap().operator_action.unwrap();
+    assert!(operator_action.contains("installation.key.next") && operator_action.contains("credential"), "{operator_action}");
     assert_eq!(InstallationKey::load(&source.path).unwrap().fingerprint(), first_key().fingerprint());
     assert!(fixture.rotation.begin().await.unwrap_err().to_string().contains("holds the key in force"));
     let next = fixture.directory.path().join("installation.key.next");
-    // Before the operator has done it, a start finds the key beside the store; afterwards it is removed there.
+    // Until the operator has done it, a start finds the key beside the store. Afterwards that file is removed.
     let again = open(fixture.killed(), Some(source.clone()));
     assert_eq!(again.opens_all(&again.rotation.sealer).unwrap(), 1);
     std::fs::copy(&next, &source.path).unwrap();
     let again = open(fixture.killed(), Some(source));
     assert_eq!(again.opens_all(&again.rotation.sealer).unwrap(), 1);
     assert!(!again.directory.path().join("installation.key.next").exists());
-    assert_eq!(again.rotation.status().unwrap().errand, None);
+    assert_eq!(again.rotation.status().unwrap().operator_action, None);
 }
 
 #[tokio::test]
-async fn without_one_of_its_keys_a_change_under_way_says_which_it_wants() {
+async fn a_rotation_names_its_missing_key() {
     let fixture = filled().await;
     fixture.rotation.begin().await.unwrap();
     fixture.rotation.advance().await.unwrap();
@@ -242,7 +242,7 @@ async fn without_one_of_its_keys_a_change_under_way_says_which_it_wants() {
     assert!(refused.contains(&tenantd_base::secrets::show_fingerprint(next)), "{refused}");
 }
 
-/// A record whose secret belongs to the target in its note.
+/// A record whose secret is bound to the target in its note.
 #[derive(Debug, Serialize, Deserialize)]
 struct Bound(Holder);
 
@@ -263,7 +263,7 @@ impl SealedRecord<u32> for Bound {
 static BOUND: Table<u32, Bound> = Table::new(catalog::IDENTITY_PROVIDERS, &[]);
 
 #[tokio::test]
-async fn secrets_of_earlier_releases_are_bound_to_their_targets_once() {
+async fn old_secrets_are_bound_to_their_targets_once() {
     let mut fixture = open(tempfile::tempdir().unwrap(), None);
     fixture.rotation.tables = vec![&BOUND];
     let Rotation { store, sealer, .. } = &fixture.rotation;
@@ -287,7 +287,7 @@ async fn secrets_of_earlier_releases_are_bound_to_their_targets_once() {
 }
 
 #[test]
-fn the_stored_form_is_the_one_that_was_written_down() {
+fn the_stored_form_matches_the_golden_file() {
     let record = RotationRecord {
         from: [1; 8],
         to: [2; 8],

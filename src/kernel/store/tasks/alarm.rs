@@ -1,5 +1,5 @@
-//! Wakes a task that is driven by due times in the store: when the next comes, when a table changes that may bring an earlier one, and
-//! when somebody's clock is moved.
+//! Wakes a task that is driven by due times in the store: when the next time is due, when a table changes that may bring an
+//! earlier one, and when a clock is moved.
 
 use std::sync::{
     Mutex, PoisonError,
@@ -19,7 +19,7 @@ use crate::{Store, catalog::TableName};
 pub struct Alarm {
     store: Store,
     clocks: Clocks,
-    /// The tables, each with its version at the last look.
+    /// The tables, each with its version when the task last read the store.
     tables: Vec<(TableName, AtomicU64)>,
     edition: AtomicU64,
     next: Mutex<Option<Timestamp>>,
@@ -31,7 +31,7 @@ impl Alarm {
         Self { store, clocks, tables, edition: AtomicU64::new(0), next: Mutex::new(None) }
     }
 
-    /// Takes the time for a look at the store. What changes from here on rings.
+    /// Returns the current time before a read of the store. Any change from now on wakes the task.
     pub fn look(&self) -> Reading {
         for (table, seen) in &self.tables {
             seen.store(self.store.version(*table), Ordering::SeqCst);
@@ -41,12 +41,12 @@ impl Alarm {
         reading
     }
 
-    /// When the installation's clock shows this, there is something to do.
+    /// Sets the next due time, in the installation's time.
     pub fn set(&self, next: Option<Timestamp>) {
         *self.next.lock().unwrap_or_else(PoisonError::into_inner) = next;
     }
 
-    /// Returns when there may be something to do.
+    /// Returns when there may be work.
     pub async fn ring(&self) {
         let next = *self.next.lock().unwrap_or_else(PoisonError::into_inner);
         let timer = async {

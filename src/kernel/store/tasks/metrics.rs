@@ -1,5 +1,5 @@
-//! Folds what histograms have taken in into their buckets, as a reading of `/metrics` does too. Without it a server whose metrics
-//! nobody reads would keep a number for every request that it has ever answered.
+//! Merges recorded histogram values into buckets, as a request to `/metrics` also does. Without this task, a server whose metrics
+//! are never read would keep one value for every request that it has answered.
 
 use std::time::Duration;
 

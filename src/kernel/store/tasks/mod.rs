@@ -1,7 +1,7 @@
-//! Background loops under supervision. A task is driven by durable state: it is woken by a signal or by the clock, gets no input,
-//! looks what there is to do, and does it. So a restart and normal running are one path.
+//! Supervised background tasks. A task is driven by durable state: a signal or the clock wakes it, it gets no input, and it looks
+//! up its own work and does it. So a restart and normal operation use the same path.
 //!
-//! A task that fails is tried again after a growing delay, a task that panics too; `/readyz` and `/status/` tell which.
+//! A task that fails or panics is retried after a growing delay. `/readyz` and `/status/` name it.
 
 mod alarm;
 mod metrics;
@@ -28,7 +28,7 @@ use tenantd_base::clock::{Clock, Timestamp};
 
 use crate::{StoreError, reserve::within_reserve_in_background};
 
-/// What an activation left to do.
+/// What an activation has left to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Done {
     /// Nothing: wait for the signal or the clock.
@@ -55,23 +55,23 @@ pub trait Task: Send + Sync + 'static {
 
     fn activate(&self) -> impl Future<Output = Result<Done, TaskError>> + Send;
 
-    /// Returns when there may be something to do before the period is over.
+    /// Returns when there may be work before the period is over.
     fn wake(&self) -> impl Future<Output = ()> + Send {
         std::future::pending()
     }
 
-    /// Whether it goes on while the disk is nearly full: because it makes room, watches over the server, or others wait for it that go
-    /// on. What the rest writes waits then.
+    /// Whether the task continues while the disk is nearly full, because it frees space, monitors the server, or is needed by
+    /// other work that continues. The writes of all other tasks wait.
     fn goes_on_when_full(&self) -> bool {
         false
     }
 
-    /// What is wrong though nothing failed, such as work that waits for too long: shown on `/status/`.
+    /// A problem without a failure, such as work that has waited too long. It is shown on `/status/`.
     fn concern(&self) -> Option<String> {
         None
     }
 
-    /// Whether it waits while a tenant is only half there ([`Quiet`]): it would take what is told of the past for the present.
+    /// Whether it pauses while a tenant is being filled ([`Quiet`]). Otherwise it would act on past events as if they were new.
     fn waits_for_quiet(&self) -> bool {
         false
     }
@@ -82,7 +82,7 @@ pub trait Task: Send + Sync + 'static {
     }
 }
 
-/// How a task is doing.
+/// The status of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskStatus {
     pub activations: u64,
@@ -92,12 +92,13 @@ pub struct TaskStatus {
     pub concern: Option<String>,
 }
 
-/// Holds off the tasks that act by time or follow records, while a tenant is being filled with a past: seconds, for all tenants.
+/// Pauses the tasks that act by time or follow records while a tenant is filled with past data. A pause takes seconds and affects
+/// all tenants.
 #[derive(Clone, Debug, Default)]
 pub struct Quiet(Arc<RwLock<()>>);
 
 impl Quiet {
-    /// From when this returns, and until the guard is dropped, none of those tasks looks at anything.
+    /// Waits until these tasks are idle. They stay paused until the guard is dropped.
     pub async fn keep(&self) -> OwnedRwLockWriteGuard<()> {
         self.0.clone().write_owned().await
     }
@@ -115,7 +116,7 @@ pub struct Tasks {
     quiet: Quiet,
 }
 
-/// Shows how the tasks are doing.
+/// A handle to read the status of the tasks.
 #[derive(Clone, Debug)]
 pub struct TaskBoard(Statuses);
 
@@ -152,12 +153,12 @@ impl Tasks {
         self.running.spawn(supervise(Arc::new(task), clock, stop, (statuses, self.quiet.clone())));
     }
 
-    /// Stops all tasks in order: what is under way is finished, nothing new is begun.
+    /// Stops all tasks: running activations finish, and no new ones start.
     pub async fn shutdown(mut self) {
         self.stop.send_replace(true);
         while let Some(ended) = self.running.join_next().await {
             if let Err(error) = ended {
-                tracing::error!(%error, "a task did not stop in order");
+                tracing::error!(%error, "a task did not stop cleanly");
             }
         }
     }
@@ -167,7 +168,7 @@ async fn supervise<T: Task>(task: Arc<T>, clock: Clock, mut stop: watch::Receive
     let name = task.name();
     let mut failures = 0_u32;
     while !*stop.borrow() {
-        // A task of its own, so that a panic ends the activation and not the loop.
+        // A separate task, so that a panic ends the activation and not the loop.
         let activation = tokio::spawn({
             let (task, quiet) = (task.clone(), quiet.clone());
             async move {

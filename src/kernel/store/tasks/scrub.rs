@@ -1,9 +1,10 @@
-//! Reads the whole store now and then, so that damage is found before a record is needed: first the pages of redb's file, then each table with
-//! its indexes, then what tenants use, then the segments. Damage does not stop the process. The status page and the metrics report it.
+//! Regularly reads the whole store, so that damage is found before a record is needed: first the pages of redb's file, then each
+//! table with its indexes, then the usage of tenants, then the segments. Damage does not stop the process. The status page and
+//! the metrics report it.
 //!
-//! **Invariant:** how far a round is, and what it has found, is stored after each part. A restart goes on with the next part, so a server that
-//! is restarted often still gets to the end. A start that finds the store not closed in order asks for a round at once: redb then opens the
-//! file without reading all of it.
+//! **Invariant:** the progress and the findings of a round are stored after each part. A restart continues with the next part, so
+//! a server that is restarted often still finishes a round. A start that finds the store not closed cleanly starts a round at
+//! once, because redb then opens the file without reading all of it.
 
 mod state;
 #[cfg(test)]
@@ -25,10 +26,10 @@ use crate::{CheckReport, Checked, Store, StoreError, check, pages};
 
 pub use state::{FinishedRound, OpenRound, ScrubProblems, ScrubState, scrub_state};
 
-/// How often the task looks whether a round is due.
+/// How often the task checks whether a round is due.
 const LOOKS_EVERY: Duration = Duration::from_hours(1);
 
-/// A part of a round. Each is read on a snapshot of its own.
+/// A part of a round. Each part uses its own snapshot.
 #[derive(Clone)]
 enum Part {
     Pages,
@@ -38,7 +39,7 @@ enum Part {
 }
 
 impl Part {
-    /// Stored while a round goes on.
+    /// The name that is stored while a round is in progress.
     fn name(&self) -> &'static str {
         match self {
             Self::Pages => "pages",
@@ -55,7 +56,7 @@ pub struct Scrub {
     period: Duration,
     tables: Vec<&'static dyn Checked>,
     store_file: PathBuf,
-    /// Whether this start has still to ask for a round.
+    /// Whether this start still has to request a round.
     recovered: AtomicBool,
     concern: Mutex<Option<String>>,
 }
@@ -83,7 +84,7 @@ impl Scrub {
         std::iter::once(Part::Pages).chain(tables).chain([Part::Sums, Part::Segments])
     }
 
-    /// The state, with what this start asks for.
+    /// The stored state, with the round that this start requests.
     async fn load(&self, now: Timestamp) -> Result<ScrubState, StoreError> {
         let stored = self.store.read(scrub_state)?;
         let recovered = self.recovered.load(Ordering::SeqCst);
@@ -98,7 +99,7 @@ impl Scrub {
         Ok(state)
     }
 
-    /// A loss of power may take the last part back; it is read again then.
+    /// A loss of power may drop the last part. It is then read again.
     async fn save(&self, state: &ScrubState) -> Result<(), StoreError> {
         let stored = state.clone();
         self.store.write_derived(move |tx| state::put(tx, &stored)).await?;
@@ -125,7 +126,8 @@ impl Scrub {
         });
         let report = match checked.await {
             Ok(report) => report,
-            // Damage that keeps a table from being read is a finding too. The file itself could not be opened for other reasons.
+            // Damage that makes a table unreadable is a finding too. For pages, an error means that the file could not be opened,
+            // for other reasons.
             Err(error) if !is_pages && !matches!(error, StoreError::Unavailable(_)) => {
                 CheckReport { problems: vec![format!("{name} cannot be read: {error}")], ..CheckReport::default() }
             }
@@ -137,7 +139,7 @@ impl Scrub {
         Ok((report, started.elapsed()))
     }
 
-    /// Shows the state to operators.
+    /// Publishes the state in the metrics and the task's status.
     fn report(&self, state: &ScrubState) {
         if let Some(at) = state.last_sound_at {
             metrics::gauge!("tenantd_scrub_last_success_timestamp_seconds").set(at.as_seconds() as f64);
@@ -147,7 +149,7 @@ impl Scrub {
         }
         let problems = state.problems();
         metrics::gauge!("tenantd_scrub_problems").set(problems.map_or(0, |problems| problems.number) as f64);
-        // Everyone can read it, so it names no key.
+        // The status page is public, so the text names no key.
         let concern =
             problems.map(|problems| format!("the store is damaged; problems found by the last scrub: {}", problems.number));
         *self.concern.lock().unwrap_or_else(PoisonError::into_inner) = concern;
@@ -189,7 +191,7 @@ impl Task for Scrub {
         let name = part.name();
         match self.check(part).await {
             Ok((report, took)) => round.note(name, &report, took),
-            // The server stops; the next start goes on with this part.
+            // The server is stopping. The next start continues with this part.
             Err(StoreError::Unavailable(_)) => return Ok(Done::All),
             Err(error) => return Err(error.into()),
         }

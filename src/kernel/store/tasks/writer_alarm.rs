@@ -1,4 +1,4 @@
-//! Writes to the log when the writer does not come back, with the code that holds it, and when it does again.
+//! Logs when the writer hangs, with the code that blocks it, and when it recovers.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -11,7 +11,7 @@ use crate::WriterWatch;
 #[derive(Debug)]
 pub struct WriterAlarm {
     writer: WriterWatch,
-    /// Whether the log says so already.
+    /// Whether the stall is already logged.
     reported: AtomicBool,
 }
 
@@ -36,10 +36,10 @@ impl Task for WriterAlarm {
             (Some(busy), false) => tracing::error!(
                 seconds = busy.elapsed.as_secs(),
                 work = busy.work,
-                "the writer does not come back, and every other write waits for it; reads go on. If it stays so, stop the server and \
+                "the writer hangs and blocks every other write; reads continue. If this does not end, stop the server and \
                  start it with --safe-mode"
             ),
-            (None, true) => tracing::warn!("the writer has come back"),
+            (None, true) => tracing::warn!("the writer has recovered"),
             _ => {}
         }
         Ok(Done::All)

@@ -1,4 +1,4 @@
-//! Figures as rows: one a point. They are few, so all of them are one piece.
+//! Exports a report as CSV or NDJSON, one row per point. A report has few points, so all rows are sent in one chunk.
 
 use serde_json::{Value, json};
 

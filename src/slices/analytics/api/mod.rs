@@ -1,4 +1,4 @@
-//! Figures on the wire.
+//! The HTTP API of analytics.
 
 mod examples;
 mod export;
@@ -19,7 +19,7 @@ use super::error::AnalyticsError;
 
 #[derive(Tags)]
 enum Area {
-    /// How much there was, how long it took and how it went: figures over time, of a tenant and of the whole installation.
+    /// Metrics over time, for one tenant and for the whole installation: counts, durations and success rates.
     Analytics,
 }
 

@@ -1,4 +1,5 @@
-//! Numbers of a report. A whole number is written without a point, because typed clients read `34.0` and `34` as different things.
+//! Numbers in a report. Whole numbers are written without a decimal point, because typed clients parse `34.0` and `34` as
+//! different types.
 
 use poem_openapi::types::{ParseError, ParseFromJSON, ParseResult, ToJSON, Type};
 use serde::{Serialize, Serializer};
@@ -6,7 +7,7 @@ use serde_json::{Value, value};
 
 use tenantd_http::wire::document_type;
 
-/// 2^53: up to here every whole number is exact as floating point.
+/// 2^53: floating point represents every whole number up to this one exactly.
 const MAX_EXACT: f64 = 9_007_199_254_740_992.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -47,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_number_has_no_point() {
+    fn a_whole_number_has_no_decimal_point() {
         let written = |number: f64| serde_json::to_string(&Number(number)).unwrap();
         assert_eq!(
             [34.0, 0.0, -2.0, 10.938, 99.5, 4e15].map(written),

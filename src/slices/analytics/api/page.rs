@@ -1,4 +1,4 @@
-//! `/documentation/analytics/`: a few metrics of the reader's tenant over the last weeks, as charts.
+//! `/documentation/analytics/`: charts of selected metrics of the reader's tenant over the last 90 days.
 
 use http::StatusCode;
 use poem::Response;
@@ -11,7 +11,7 @@ use tenantd_base::{
 use tenantd_http::{
     credentials,
     need::Need,
-    pages::{Chart, Html, Mark, Page, Readers, html, json_response},
+    pages::{Chart, Html, Mark, Page, PageVisit, Readers, html, json_response},
     problem::Problem,
 };
 use tenantd_store::Store;
@@ -20,25 +20,25 @@ use super::{
     super::{
         model::{Bucket, METRICS, Span, Unit},
         query::Subject,
-        service::{self, Asked},
+        service::{self, QueryParams},
     },
     number::Number,
 };
 
-/// In a sentence: what time the page is about.
+/// The period that the page covers, as part of a sentence.
 const ABOUT: &str = "the last 90 days, by day (UTC).";
 
-/// What the page shows, in this order.
+/// The metrics on the page, in this order, each with its title.
 const SHOWN: [(&str, &str); 12] = [
     ("tickets_created", "Tickets created"),
     ("tickets_resolved", "Tickets resolved"),
-    ("ticket_backlog", "Tickets not finished"),
+    ("ticket_backlog", "Unfinished tickets"),
     ("first_response_p50_seconds", "First response, median"),
-    ("sla_met_percent", "Service levels met"),
+    ("sla_met_percent", "Tickets resolved within SLA"),
     ("workflow_runs", "Workflow runs"),
-    ("workflow_success_percent", "Workflow runs that succeeded"),
+    ("workflow_success_percent", "Successful workflow runs"),
     ("devices_online_percent", "Devices online"),
-    ("patch_compliance_percent", "Devices with all updates"),
+    ("patch_compliance_percent", "Fully updated devices"),
     ("api_requests", "API requests"),
     ("api_request_p95_ms", "API requests, 95th percentile"),
     ("webhook_deliveries", "Webhook deliveries"),
@@ -61,18 +61,18 @@ const fn unit(unit: Unit) -> &'static str {
 }
 
 impl Page for AnalyticsPage {
-    fn path(&self) -> &'static str {
-        "/documentation/analytics/"
+    fn serves(&self, path: &str) -> bool {
+        path == "/documentation/analytics/"
     }
 
     fn readers(&self) -> Readers {
         Readers::Only(Need::Scope(Scope::AnalyticsRead))
     }
 
-    fn answer(&self, reader: Option<&Principal>, as_json: bool) -> Result<Response, Problem> {
-        let reader = reader.ok_or_else(credentials::missing)?;
+    fn answer(&self, visit: &PageVisit<'_>) -> Result<Response, Problem> {
+        let reader = visit.reader.ok_or_else(credentials::missing)?;
         let charts = self.charts(reader)?;
-        if as_json {
+        if visit.as_json {
             let chart = |chart: &Chart| {
                 let points: Vec<Value> = chart
                     .marks
@@ -89,7 +89,7 @@ impl Page for AnalyticsPage {
             page.evaluation_banner(&reader.tenant_name);
         }
         page.paragraph(&format!("{}: {ABOUT}", reader.tenant_name));
-        page.raw("<p>All figures, in any time zone and by any bucket: <code>GET /api/analytics/tenant</code>.</p>");
+        page.raw("<p>For all metrics, time zones and buckets, use <code>GET /api/analytics/tenant</code>.</p>");
         for chart in &charts {
             chart.render(&mut page);
         }
@@ -101,14 +101,14 @@ impl AnalyticsPage {
     fn charts(&self, reader: &Principal) -> Result<Vec<Chart>, Problem> {
         let readable = |name: &str| METRICS.iter().any(|metric| metric.name == name && reader.grants.covers(metric.reads(None)));
         let shown = SHOWN.iter().filter(|(name, _)| readable(name));
-        let asked = Asked {
+        let params = QueryParams {
             range: Some(Span::Quarter),
             bucket: Some(Bucket::Day),
             metrics: shown.map(|(name, _)| (*name).to_owned()).collect(),
-            ..Asked::default()
+            ..QueryParams::default()
         };
         let subject = Subject::Tenant(reader.tenant_id);
-        let question = service::understand(&asked, subject, reader.grants, self.clocks.now(reader.tenant_id))?;
+        let question = service::validate(&params, subject, reader.grants, self.clocks.now(reader.tenant_id))?;
         let answer = self.store.read(|tx| service::answer(tx, &question))?;
         let chart = |(name, title): &(&str, &str)| {
             let metric = METRICS.iter().find(|metric| metric.name == *name)?;
@@ -121,7 +121,7 @@ impl AnalyticsPage {
             Some(Chart {
                 id: name.replace('_', "-"),
                 title: (*title).to_owned(),
-                description: format!("{} One bar a day.", metric.summary),
+                description: format!("{} One bar per day.", metric.summary),
                 unit: unit(metric.unit),
                 marks: marks.collect(),
                 floor: 0.0,

@@ -1,4 +1,4 @@
-//! Questions and answers as clients see them.
+//! Wire types of analytics queries and reports.
 
 use std::collections::BTreeMap;
 
@@ -13,22 +13,22 @@ use super::{
     super::{
         model::{Bucket, GroupBy, Span},
         query::{self, Question},
-        service::Asked,
+        service::QueryParams,
     },
     number::Number,
 };
 
 word_type! {
-    Span, "AnalyticsRange", "`24h` is the running hour and the 23 hours before it. `7d`, `30d` and `90d` are today and the 6, 29 and 89 days before. `12mo` begins on the day after today's date a year ago. `mtd` begins on the first of the month, `ytd` on 1 January. All in `timezone`.";
-    Bucket, "AnalyticsBucket", "Weeks begin on Monday.";
+    Span, "AnalyticsRange", "`24h` is the current hour and the 23 hours before it. `7d`, `30d` and `90d` are today and the 6, 29 and 89 days before it. `12mo` begins one year ago, on the day after today's date. `mtd` begins on the first day of the month, `ytd` on January 1. All ranges use `timezone`.";
+    Bucket, "AnalyticsBucket", "The length of a bucket. Weeks begin on Monday.";
     GroupBy, "AnalyticsGroupBy";
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case", rename = "AnalyticsCompare")]
 pub(super) enum Compare {
-    /// The time before, as long as the range. For `mtd` and `ytd` it begins a month and a year earlier; for a range that begins at midnight,
-    /// as many days earlier.
+    /// The period before the range, of the same length. For `mtd` and `ytd` it begins one month or one year earlier. For a range
+    /// that begins at midnight, it begins as many days earlier as the range has days.
     PreviousPeriod,
 }
 
@@ -40,35 +40,38 @@ pub(super) enum Format {
     Ndjson,
 }
 
-/// What can be asked of figures.
+/// Query parameters of an analytics report.
 #[derive(Debug, Object)]
 pub(super) struct AnalyticsQuery {
-    /// The time that the metrics are about, up to now; `30d` when neither this nor `from` is given. It does not depend on `bucket`.
+    /// The period to report, up to now. Defaults to `30d` if you pass neither `range` nor `from`. It does not depend on `bucket`.
     range: Option<Span>,
-    /// Instead of `range`: from the quarter of an hour that this moment is in.
+    /// Start of the period, instead of `range`. Rounded down to the quarter of an hour.
     from: Option<Timestamp>,
-    /// With `from`: up to the quarter of an hour that this moment is in; now when absent.
+    /// End of the period; requires `from`. Rounded up to the quarter of an hour. Defaults to now.
     to: Option<Timestamp>,
-    /// How much time a point is about. At most 1,000 points. When absent, one that suits the time. Hours go back 400 days; days five years.
-    /// The first and the last bucket are cut at the ends of the range, so `totals` are the same for every bucket.
+    /// The length of time that one point covers. Defaults to a length that suits the period. A report has at most 1,000 points per
+    /// series. Hours are available for 400 days, longer buckets for five years. The first and the last bucket are cut at the ends
+    /// of the range, so `totals` do not depend on the bucket.
     bucket: Option<Bucket>,
-    /// The IANA name of the time zone whose hours, days, weeks and months the buckets are; `UTC` when absent. A day in which the clocks
-    /// change has 23 or 25 hours. Beyond 400 days a day is that of UTC.
+    /// The IANA name of the time zone of the buckets. Defaults to `UTC`. A day on which clocks change has 23 or 25 hours. Days
+    /// older than 400 days are UTC days.
     timezone: Option<Text<64>>,
-    /// The figures that are wanted, by their names; all that there are when absent, or all that can be grouped so.
+    /// The names of the metrics to report. Defaults to all metrics, or to all that support `group_by`. A name such as `quota_*`
+    /// selects every metric with that prefix.
     #[oai(validator(min_items = 1, max_items = 60))]
     metrics: Option<Vec<Text<64>>>,
-    /// Tell the figures apart by this, where that has a meaning.
+    /// The property to group by. Each group becomes its own series. Not every metric supports every property.
     group_by: Option<GroupBy>,
-    /// Also tell the totals of the time before, and by how much they have changed.
+    /// Adds the totals of an earlier period and the change since then. Absent: no comparison.
     compare: Option<Compare>,
-    /// `csv` and `ndjson` have a row a point, without totals.
+    /// The format of the response; `csv` and `ndjson` have one row per point and no totals. Defaults to the `Accept` header, then
+    /// to `json`.
     pub(super) format: Option<Format>,
 }
 
 impl AnalyticsQuery {
-    pub(super) fn asked(self) -> Asked {
-        Asked {
+    pub(super) fn into_params(self) -> QueryParams {
+        QueryParams {
             range: self.range,
             from: self.from,
             to: self.to,
@@ -81,29 +84,29 @@ impl AnalyticsQuery {
     }
 }
 
-/// The time that the metrics are about.
+/// The period that a report covers.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct AnalyticsTime {
-    /// When the range begins: a full quarter of an hour.
+    /// Start of the range. Always a full quarter of an hour.
     pub(super) from: Timestamp,
-    /// When the range ends. For a range up to now, that is the end of the running quarter of an hour.
+    /// End of the range. For a range up to now, the end of the current quarter of an hour.
     pub(super) to: Timestamp,
-    /// How much time a point is about.
+    /// The length of time that one point covers: `hour`, `day`, `week` or `month`.
     pub(super) bucket: String,
     /// The IANA name of the time zone of the range and its buckets.
     pub(super) timezone: String,
 }
 
-/// A figure over the whole time.
+/// The total of a metric over the whole range.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AnalyticsTotal {
-    /// Absent where there was nothing to measure.
+    /// The value over the whole range. Absent if there was nothing to measure.
     pub(super) value: Option<Number>,
-    /// With `compare`: of the time before.
+    /// The value over the earlier period. Present only with `compare`, and absent if there was nothing to measure.
     pub(super) previous: Option<Number>,
-    /// By how much `value` differs from `previous`. Absent where `previous` is 0 or absent.
+    /// The change from `previous` to `value`, in percent. Absent if `previous` is 0 or absent.
     pub(super) change_percent: Option<Number>,
 }
 
@@ -111,41 +114,46 @@ pub(super) struct AnalyticsTotal {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AnalyticsPoint {
-    /// When the bucket begins, or the range, for the first bucket of a range that begins within it.
+    /// Start of the bucket. For a first bucket that is cut, the start of the range.
     pub(super) t: Timestamp,
     /// The value of the metric in the bucket.
     pub(super) v: Number,
-    /// `true` where the point is about a part of its bucket: the range begins or ends within it, or the bucket has not ended yet.
+    /// `true` if the point covers only part of its bucket: the range begins or ends within the bucket, or the bucket has not ended
+    /// yet. Absent otherwise.
     pub(super) partial: Option<bool>,
 }
 
-/// A figure over time.
+/// One metric over time.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AnalyticsSeries {
     /// The name of the metric.
     pub(super) metric: String,
-    /// With `group_by`: what it is about, as a word or an id. The smallest beyond 50 are in `other`.
+    /// The group, as a word or an id. Present only with `group_by`. The 50 largest groups have their own series; the rest are in
+    /// `other`.
     pub(super) group: Option<String>,
-    /// A bucket without anything is 0 for what is counted, and has no point for what is measured.
+    /// One point per bucket. An empty bucket has the value 0 for a count, and no point for a percentile, share or sample.
     pub(super) points: Vec<AnalyticsPoint>,
 }
 
-/// Figures over time.
+/// Metrics over time.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(crate) struct AnalyticsReport {
+    /// The period that the report covers.
     pub(super) range: AnalyticsTime,
-    /// The `seq` of your last event that is in the figures. Of the platform: how many events of all tenants are. Requests and deliveries are in them a minute later at most.
+    /// The `seq` of the tenant's last event that the metrics include. In a platform report, the position in the log of all tenants.
+    /// Requests and deliveries are included after at most one minute.
     pub(super) as_of_seq: u64,
-    /// The version of the server. Of the platform only.
+    /// The version of the server. Present only in a platform report.
     pub(super) version: Option<String>,
-    /// Since when the server has been running. Of the platform only.
+    /// When the server started. Present only in a platform report.
     pub(super) started_at: Option<Timestamp>,
-    /// Each metric over the whole time.
+    /// The total of each metric over the whole range, by metric name.
     pub(super) totals: BTreeMap<String, AnalyticsTotal>,
+    /// One entry per metric, or per metric and group with `group_by`.
     pub(super) series: Vec<AnalyticsSeries>,
 }
 

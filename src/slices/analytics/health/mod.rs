@@ -1,8 +1,8 @@
-//! How the parts of the server are doing, from signals of the running process: whether the store takes a write, whether tasks fail, how far
-//! readers of the log are behind, how long deliveries wait. Once a minute it is written down: minutes of uptime by day, and incidents with
-//! their beginning and end, which a restart does not forget.
+//! Health of the server's components, from signals of the running process: whether the store accepts a write, whether tasks fail,
+//! how far log consumers lag, how long deliveries wait. Once a minute the result is stored: minutes of uptime by day, and incidents
+//! with their start and end. Both survive a restart.
 //!
-//! **Invariant:** nothing here names a tenant or shows a text of one. A time in which the server did not run counts as down.
+//! **Invariant:** nothing here names a tenant or shows text from one. Time during which the server did not run counts as down.
 
 mod model;
 mod repo;
@@ -29,22 +29,22 @@ use tenantd_store::{
     tasks::{TaskBoard, TaskStatus},
 };
 
-/// A task that failed this often in a row makes its part degraded.
+/// A task that fails this many times in a row makes its component degraded.
 const FAILURES_UNTIL_DEGRADED: u32 = 3;
-/// A reader that is this many events behind makes its part degraded.
+/// A log consumer that is this many events behind makes its component degraded.
 const BEHIND_UNTIL_DEGRADED: u64 = 100_000;
-/// Days of history and incidents that are shown.
+/// How many days of history, and how many incidents, are shown.
 const SHOWN_DAYS: u32 = 90;
 const SHOWN_INCIDENTS: usize = 50;
 
 vocabulary! {
-    /// The parts that are told of. Their places are stored.
+    /// The reported components. Their positions in this list are stored.
     PartName:
     Api "api", Storage "storage", Webhooks "webhooks", Search "search", Workflows "workflows", Cloud "cloud", Backup "backup", Snapshots "snapshots",
 }
 
 impl PartName {
-    /// The part that a task works for, by the beginning of its name.
+    /// Returns the component that a task belongs to, by the prefix of its name.
     fn of_task(task: &str) -> Self {
         let prefixes = [
             ("webhook", Self::Webhooks),
@@ -62,29 +62,29 @@ impl PartName {
     }
 }
 
-/// What deliveries tell.
+/// The state of the delivery queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     pub depth: u64,
-    /// How long the oldest that is due has waited.
+    /// How long the oldest due delivery has waited.
     pub oldest: Option<Duration>,
 }
 
-/// Asks the dispatcher how much waits.
+/// Asks the dispatcher for the state of its queue.
 pub type QueueProbe = Arc<dyn Fn() -> Queue + Send + Sync>;
 
-/// What the monitor is made from.
-#[allow(missing_debug_implementations, reason = "it is taken apart at once; a probe does not print")]
+/// The inputs of [`HealthMonitor::new`].
+#[allow(missing_debug_implementations, reason = "it is destructured at once; a probe has no Debug")]
 pub struct HealthParts {
     pub store: Store,
     pub clock: Clock,
     pub tasks: TaskBoard,
     pub queue: QueueProbe,
-    /// The readers of the log, each with the part that it works for.
+    /// The names of the log consumers. The prefix of a name determines its component.
     pub consumers: Vec<&'static str>,
 }
 
-/// Finds out how the parts of the server are doing: the signals, and what was found with the last of the slow ones.
+/// Determines the health of the server's components from its signals, and keeps the last result of the slow write probe.
 pub struct HealthMonitor {
     store: Store,
     clock: Clock,
@@ -92,7 +92,7 @@ pub struct HealthMonitor {
     queue: QueueProbe,
     consumers: Vec<&'static str>,
     started_at: Timestamp,
-    /// Why the last trial of the way to the disk did not come back in time.
+    /// Why the last test write failed or timed out.
     probe: Mutex<Option<String>>,
     safe_mode: AtomicBool,
 }
@@ -111,7 +111,7 @@ impl HealthMonitor {
         Self { store, clock, tasks, queue, consumers, started_at, probe: Mutex::default(), safe_mode }
     }
 
-    /// Says from now on that deliveries and workflows are off.
+    /// Reports deliveries and workflows as off from now on.
     pub fn enter_safe_mode(&self) {
         self.safe_mode.store(true, Ordering::Relaxed);
     }
@@ -120,7 +120,7 @@ impl HealthMonitor {
         (self.queue)()
     }
 
-    /// How far each reader of the log is behind.
+    /// Returns how many events each log consumer is behind.
     pub fn lags(&self) -> Result<Vec<(&'static str, u64)>, StoreError> {
         self.store.read(|tx| {
             let head = events::head(tx)?;
@@ -132,27 +132,27 @@ impl HealthMonitor {
         let late = self.probe.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let stalled = self.store.writer().stalled().map(|busy| busy.elapsed.as_secs());
         let (state, detail) = match (self.store.failure(), stalled, late) {
-            (Some(_), ..) => (ComponentState::Down, "takes no changes; a restart is due".to_owned()),
+            (Some(_), ..) => (ComponentState::Down, "accepts no writes until the server restarts".to_owned()),
             (None, Some(seconds), _) => {
-                (ComponentState::Down, format!("takes no changes: one write has been under way for {seconds} seconds"))
+                (ComponentState::Down, format!("accepts no writes: one write has been running for {seconds} seconds"))
             }
             (None, None, Some(late)) => (ComponentState::Degraded, late),
-            (None, None, None) => (ComponentState::Operational, "takes reads and changes".to_owned()),
+            (None, None, None) => (ComponentState::Operational, "accepts reads and writes".to_owned()),
         };
         Component { name: PartName::Storage.name(), state, detail }
     }
 
-    /// How the parts are doing now. Answers also when the store does not: that is then what it tells.
+    /// Returns the current health of each component. Works even if the store does not respond, and then reports that.
     pub fn components(&self) -> Vec<Component> {
         let statuses = self.tasks.statuses();
-        // Without the store nobody knows how far the readers are, and the storage says so itself.
+        // If the store does not respond, the lags are unknown, and the storage component reports the failure.
         let lags = self.lags().unwrap_or_default();
         let mut found = Vec::new();
         for part in PartName::ALL {
             let tasks: Vec<_> = statuses.iter().filter(|(task, _)| PartName::of_task(task) == *part).collect();
             let behind = lags.iter().find(|(name, lag)| PartName::of_task(name) == *part && *lag > BEHIND_UNTIL_DEGRADED);
-            // Anyone can read this: it does not say how many events the tenants have.
-            let behind = behind.map(|_| "is behind the log".to_owned());
+            // This text is public, so it must not reveal how many events the tenants have.
+            let behind = behind.map(|_| "is behind the event log".to_owned());
             let trouble = tasks.iter().find_map(|(task, status)| trouble(task, status)).or(behind);
             let works = if *part == PartName::Api { "answers requests" } else { "works" };
             let base = match part {
@@ -161,7 +161,7 @@ impl HealthMonitor {
                     let detail = "off: the server runs in safe mode".to_owned();
                     Component { name: part.name(), state: ComponentState::Degraded, detail }
                 }
-                // A part that nothing works for is not in this server.
+                // A component without tasks does not exist in this server.
                 _ if tasks.is_empty() && *part != PartName::Api => continue,
                 part => Component { name: part.name(), state: ComponentState::Operational, detail: works.to_owned() },
             };
@@ -180,12 +180,12 @@ impl HealthMonitor {
         self.safe_mode.load(Ordering::Relaxed)
     }
 
-    /// Whether only reads, exports and deletions are answered.
+    /// Whether the server accepts only reads, exports and deletions.
     pub fn is_read_only(&self) -> bool {
         self.store.ensure_room().is_err()
     }
 
-    /// Whether only reads are answered: nothing at all can be written.
+    /// Whether the server accepts only reads, because nothing can be written.
     pub fn is_exhausted(&self) -> bool {
         self.store.ensure_reserve().is_err()
     }

@@ -1,11 +1,11 @@
-//! How the parts of the server are doing: now, over the last days, and what went wrong when.
+//! The health of the server's components: current state, daily history and incidents.
 
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::clock::Timestamp;
 
-/// What safe mode means, for the operator.
+/// Explains safe mode to the operator.
 pub const SAFE_MODE: &str = "Safe mode: workflow triggers, schedules and runs, and webhook deliveries are off. They continue after a \
                              normal start.";
 
@@ -27,7 +27,7 @@ impl ComponentState {
     }
 }
 
-/// A part of the server.
+/// A component of the server and its current state.
 #[derive(Clone, Debug, Serialize)]
 pub struct Component {
     pub name: &'static str,
@@ -35,7 +35,7 @@ pub struct Component {
     pub detail: String,
 }
 
-/// How a part did on a day, in minutes (UTC).
+/// The minutes that a component spent in each state on one day (UTC).
 #[derive(Clone, Debug, Serialize)]
 pub struct DayOfHealth {
     pub date: String,
@@ -63,7 +63,7 @@ pub struct Health {
     pub days: Vec<DayOfHealth>,
     /// The newest first.
     pub incidents: Vec<Incident>,
-    /// Deliveries of events that wait.
+    /// Deliveries that are waiting.
     pub queue_depth: u64,
     pub oldest_undelivered_seconds: Option<u64>,
     pub started_at: Timestamp,
@@ -71,7 +71,7 @@ pub struct Health {
 }
 
 impl Health {
-    /// The state of the part that does worst.
+    /// Returns the worst state of any component.
     pub fn state(&self) -> ComponentState {
         self.components.iter().map(|component| component.state).max().unwrap_or(ComponentState::Operational)
     }

@@ -1,4 +1,4 @@
-//! The history of the parts as it is stored: a row a day with the minutes of each, and a row an incident.
+//! Stored health history: one row per day with the minutes of each component, and one row per incident.
 
 use std::ops::Bound;
 
@@ -11,7 +11,7 @@ const DAY_MILLIS: i64 = 86_400_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PartRecord {
-    /// Its place among the names.
+    /// The position of the component in `PartName`.
     pub(super) part: u8,
     pub(super) operational: u32,
     pub(super) degraded: u32,
@@ -20,7 +20,7 @@ pub(super) struct PartRecord {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct DayRecord {
-    /// When the parts were last looked at.
+    /// When the components were last checked.
     pub(super) last_at: Timestamp,
     pub(super) parts: Vec<PartRecord>,
 }
@@ -42,7 +42,7 @@ impl Record for IncidentRecord {
     const VERSION: u8 = 1;
 }
 
-/// When it began, and the part.
+/// When the incident began, and its component.
 pub(super) type IncidentKey = (Timestamp, u8);
 
 pub(crate) static DAYS: Table<u32, DayRecord> = Table::new(catalog::STATUS_DAYS, &[]);
@@ -61,8 +61,8 @@ pub(super) fn days_since(tx: &impl Read, first: u32) -> Result<Vec<(u32, DayReco
     DAYS.list(tx, &range, usize::MAX)
 }
 
-/// When the parts were last looked at, in this life or one before.
-pub(super) fn last_look(tx: &impl Read) -> Result<Option<Timestamp>, StoreError> {
+/// Returns when the components were last checked, before or after a restart.
+pub(super) fn last_check_at(tx: &impl Read) -> Result<Option<Timestamp>, StoreError> {
     let mut last = None;
     DAYS.scan(tx, &KeyRange::ALL, Direction::Backward, |_, day| {
         last = Some(day.last_at);
@@ -80,7 +80,7 @@ pub(super) fn newest_incidents(tx: &impl Read, limit: usize) -> Result<Vec<Incid
     Ok(found)
 }
 
-/// Minutes of a part on a day.
+/// The minutes of a component on one day.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Minutes {
     pub(super) operational: u32,
@@ -108,7 +108,7 @@ pub(super) fn put_incident(tx: &mut WriteTx, incident: &IncidentRecord) -> Resul
     INCIDENTS.put(tx, &(incident.opened_at, incident.part), incident)
 }
 
-/// Removes what is older than a day, at most `limit` rows of each.
+/// Removes days and incidents before the day `before`, at most `limit` rows of each.
 pub(super) fn forget(tx: &mut WriteTx, before: u32, limit: usize) -> Result<(), StoreError> {
     for (day, _) in DAYS.list(tx, &KeyRange::before(before.to_bytes()), limit)? {
         DAYS.remove(tx, &day)?;
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn the_stored_forms_match_the_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let part = PartRecord { part: 2, operational: 1400, degraded: 39, down: 1 };
         assert_golden("status_day", &DayRecord { last_at: at, parts: vec![part] });

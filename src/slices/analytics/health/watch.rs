@@ -1,5 +1,6 @@
-//! Looks at the parts once a minute and writes down how they are: minutes of the day, incidents that begin and end, and the minutes of the
-//! server itself for the platform's figures. The first look of a life counts the time since the last one of the life before as down.
+//! Checks the components once a minute and stores the result: minutes by day, the start and end of incidents, and the uptime
+//! minutes of the server for the platform's metrics. The first check after a start counts the time since the last check before it
+//! as down.
 
 use std::{
     sync::{
@@ -25,14 +26,14 @@ use super::{
 };
 
 const PERIOD: Duration = Duration::from_mins(1);
-/// A write that takes longer makes the storage degraded.
-const PROBE_PATIENCE: Duration = Duration::from_secs(10);
-/// An incident that comes back this soon is the same one: a part that comes and goes does not fill the list.
+/// A write that takes longer makes the storage component degraded.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(10);
+/// An incident that recurs this soon is reopened, so that a flapping component does not fill the list.
 const SAME_INCIDENT: Duration = Duration::from_mins(10);
-/// A pause of the server that is longer than this is an incident.
+/// If the server was off for longer than this, that is an incident.
 const SHORT_PAUSE: Duration = Duration::from_mins(5);
 const KEPT_DAYS: u32 = 400;
-/// Days that a pause of the server is spread over, at most; what was before is told by its incident alone.
+/// How many days of an outage are counted as down, at most. Earlier days appear only in its incident.
 const MOST_PAUSE_DAYS: u32 = 90;
 const FORGET_STEP: usize = 100;
 const NOT_RUNNING: &str = "the server did not run";
@@ -40,7 +41,7 @@ const NOT_RUNNING: &str = "the server did not run";
 #[derive(Debug)]
 pub(crate) struct HealthWatch {
     monitor: Arc<HealthMonitor>,
-    /// Whether this life has looked before.
+    /// Whether a check has run since the server started.
     looked: AtomicBool,
 }
 
@@ -50,11 +51,11 @@ impl HealthWatch {
     }
 
     async fn probe(&self, now: Timestamp) {
-        let outcome = tokio::time::timeout(PROBE_PATIENCE, self.monitor.store.probe(now)).await;
+        let outcome = tokio::time::timeout(PROBE_TIMEOUT, self.monitor.store.probe(now)).await;
         let late = match outcome {
             Ok(Ok(())) => None,
-            Ok(Err(_)) => Some("a trial of the way to the disk failed".to_owned()),
-            Err(_) => Some(format!("a write takes longer than {} seconds", PROBE_PATIENCE.as_secs())),
+            Ok(Err(_)) => Some("a test write failed".to_owned()),
+            Err(_) => Some(format!("a write takes longer than {} seconds", PROBE_TIMEOUT.as_secs())),
         };
         *self.monitor.probe.lock().unwrap_or_else(PoisonError::into_inner) = late;
     }
@@ -75,7 +76,7 @@ impl Task for HealthWatch {
 
     async fn activate(&self) -> Result<Done, TaskError> {
         if self.monitor.is_exhausted() {
-            // Nothing can be written down, and the watch over the disk says why.
+            // Nothing can be stored. The disk watch reports the reason.
             return Ok(Done::All);
         }
         let now = self.monitor.clock.now();
@@ -88,20 +89,20 @@ impl Task for HealthWatch {
     }
 }
 
-fn place_of(name: &str) -> Option<u8> {
+fn part_index(name: &str) -> Option<u8> {
     PartName::parse(name).map(|part| part as u8)
 }
 
-/// Writes down one look.
+/// Stores the result of one check.
 fn note(tx: &mut WriteTx, now: Timestamp, components: &[Component], first: bool) -> Result<(), StoreError> {
-    let last = repo::last_look(tx)?;
+    let last = repo::last_check_at(tx)?;
     let pause = last.map_or(Duration::ZERO, |last| now.since(last));
     let was_off = first && pause > SHORT_PAUSE;
     let mut up = Changes::default();
     if let (true, Some(last)) = (was_off, last) {
         note_pause(tx, last, now, components, &mut up)?;
     }
-    // A look stands for the minute behind it; a clock that jumps while the server runs makes no more of it.
+    // A check counts for the minute before it, even if the clock jumps while the server runs.
     let minutes = u32::from(last.is_none_or(|last| was_off || now.since(last) >= PERIOD));
     let added: Vec<(u8, Minutes)> = components
         .iter()
@@ -112,7 +113,7 @@ fn note(tx: &mut WriteTx, now: Timestamp, components: &[Component], first: bool)
                 ComponentState::Degraded => counted.degraded = minutes,
                 ComponentState::Down => counted.down = minutes,
             }
-            Some((place_of(component.name)?, counted))
+            Some((part_index(component.name)?, counted))
         })
         .collect();
     repo::add_minutes(tx, repo::day_of(now), now, &added)?;
@@ -125,7 +126,7 @@ fn note(tx: &mut WriteTx, now: Timestamp, components: &[Component], first: bool)
     repo::forget(tx, repo::day_of(now).saturating_sub(KEPT_DAYS), FORGET_STEP)
 }
 
-/// Counts a time in which the server did not run.
+/// Counts time during which the server did not run as down.
 fn note_pause(
     tx: &mut WriteTx,
     last: Timestamp,
@@ -137,20 +138,20 @@ fn note_pause(
     for day in first_day.max(last_day.saturating_sub(MOST_PAUSE_DAYS))..=last_day {
         let (from, to) = (repo::start_of(day).max(last), repo::start_of(day + 1).min(now));
         let down = u32::try_from(to.since(from).as_secs() / 60).unwrap_or_default();
-        let parts = components.iter().filter_map(|component| place_of(component.name));
+        let parts = components.iter().filter_map(|component| part_index(component.name));
         let added: Vec<(u8, Minutes)> = parts.map(|part| (part, Minutes { down, ..Minutes::default() })).collect();
         repo::add_minutes(tx, day, from, &added)?;
         up.add_to(INSTALLATION, Series::MinutesWatched, "", from, &Measure::counted(u64::from(down)));
     }
-    let (part, detail) = (place_of(PartName::Api.name()).unwrap_or_default(), NOT_RUNNING.to_owned());
+    let (part, detail) = (part_index(PartName::Api.name()).unwrap_or_default(), NOT_RUNNING.to_owned());
     repo::put_incident(tx, &IncidentRecord { part, down: true, opened_at: last, closed_at: Some(now), detail })
 }
 
-/// Begins an incident for each part that is not well, and ends those of parts that are.
+/// Opens an incident for each component that is not operational, and closes the incidents of components that are.
 fn note_incidents(tx: &mut WriteTx, now: Timestamp, components: &[Component]) -> Result<(), StoreError> {
     let known = repo::newest_incidents(tx, super::SHOWN_INCIDENTS)?;
     for component in components {
-        let Some(part) = place_of(component.name) else { continue };
+        let Some(part) = part_index(component.name) else { continue };
         let newest = known.iter().find(|incident| incident.part == part && incident.detail != NOT_RUNNING);
         let open = newest.filter(|incident| incident.closed_at.is_none());
         let recent = newest.filter(|incident| incident.closed_at.is_some_and(|closed| now.since(closed) < SAME_INCIDENT));

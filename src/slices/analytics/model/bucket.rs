@@ -1,8 +1,7 @@
-//! Buckets of time in a zone: hours, days, weeks and months as the people there have them. A day in which the clocks change has 23
-//! or 25 hours.
+//! Buckets of time in a time zone: local hours, days, weeks and months. A day on which clocks change has 23 or 25 hours.
 //!
-//! Figures are kept by quarters of an hour in UTC. **Invariant:** every zone's clock is off UTC by a multiple of a quarter (that has been so
-//! since 1972), so a bucket of any zone is a whole number of quarters; Nepal's and the Chathams' days are as right as London's.
+//! Metrics are stored by quarter of an hour in UTC. **Invariant:** the offset of every time zone has been a multiple of a quarter
+//! since 1972, so a bucket of any zone is a whole number of quarters. Days in Nepal and on the Chatham Islands are exact, too.
 
 use std::time::Duration;
 
@@ -17,23 +16,23 @@ use tenantd_base::{
 use super::QUARTER_MILLIS;
 
 vocabulary! {
-    /// How much time a figure is about, the least first.
+    /// The length of a bucket, the shortest first.
     Bucket:
     Hour "hour", Day "day", Week "week", Month "month",
 }
 
 vocabulary! {
-    /// How far back figures go: some days or months, or to the beginning of the running month or year.
+    /// A range up to now: a number of days or months, or since the beginning of the current month or year.
     Span:
     Day "24h", Week "7d", Month "30d", Quarter "90d", Year "12mo", MonthToDate "mtd", YearToDate "ytd",
 }
 
-/// A range that is cut into buckets.
+/// A range cut into buckets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Buckets {
-    /// Where the buckets begin within the range, and where the last one ends there.
+    /// Where each bucket begins, and where the last one ends, limited to the range.
     pub(crate) bounds: Vec<Timestamp>,
-    /// Where the first bucket would begin, and the last one end, without the range.
+    /// Where the first bucket begins, and where the last one ends, if not limited to the range.
     first: Timestamp,
     end: Timestamp,
 }
@@ -47,7 +46,7 @@ impl Buckets {
         self.bounds.last().copied().unwrap_or(self.end)
     }
 
-    /// Each bucket as far as the range has it, and whether that is only a part of it: it is cut off, or has not ended yet.
+    /// Returns the part of each bucket within the range, and whether it is partial: cut by the range, or not ended yet.
     pub(crate) fn parts(&self, now: Timestamp) -> impl Iterator<Item = (Timestamp, Timestamp, bool)> {
         let is_cut = move |from: Timestamp, to: Timestamp| {
             (from == self.from() && self.first < from) || (to == self.to() && self.end > to.min(now))
@@ -56,14 +55,14 @@ impl Buckets {
     }
 }
 
-/// A time zone by its name.
+/// A time zone and its IANA name.
 #[derive(Clone, Debug)]
 pub(crate) struct Zone {
     pub(crate) name: String,
     zone: TimeZone,
 }
 
-/// The longest step back or forth to a full hour, in quarters: an hour and the half hour by which Lord Howe's clocks change.
+/// The longest step to a full hour, in quarters. On Lord Howe Island, clocks change by half an hour.
 const MOST_QUARTERS: u32 = 8;
 
 impl Zone {
@@ -79,7 +78,7 @@ impl Zone {
         Some(jiff::Timestamp::from_millisecond(at.as_millis()).ok()?.to_zoned(self.zone.clone()))
     }
 
-    /// The first moment of a day.
+    /// Returns the first moment of a day.
     fn midnight(&self, date: Date) -> Option<Timestamp> {
         let start = date.to_zoned(self.zone.clone()).ok()?.start_of_day().ok()?;
         Some(Timestamp::from_millis(start.timestamp().as_millisecond()))
@@ -93,7 +92,7 @@ impl Zone {
         Some(self.local(at)?.date())
     }
 
-    /// The beginning of the bucket that a moment falls into.
+    /// Returns the beginning of the bucket that contains `at`.
     pub(crate) fn floor(&self, bucket: Bucket, at: Timestamp) -> Option<Timestamp> {
         if bucket == Bucket::Hour {
             let quarter = Duration::from_millis(QUARTER_MILLIS.unsigned_abs());
@@ -109,12 +108,13 @@ impl Zone {
         self.midnight(first_day(bucket, self.date(at)?))
     }
 
-    /// The beginning of the bucket after the one that begins at `start`.
+    /// Returns the beginning of the bucket after the one that begins at `start`.
     pub(crate) fn next(&self, bucket: Bucket, start: Timestamp) -> Option<Timestamp> {
         self.moved(bucket, start, 1)
     }
 
-    /// The beginning of the bucket that comes `count` buckets after the one that begins at `start`, or before it.
+    /// Returns the beginning of the bucket that is `count` buckets after the one that begins at `start`. A negative count goes
+    /// back.
     pub(crate) fn moved(&self, bucket: Bucket, start: Timestamp, count: i64) -> Option<Timestamp> {
         let date = || self.date(start);
         let day = match bucket {
@@ -142,8 +142,8 @@ impl Zone {
         self.midnight(day.ok()?)
     }
 
-    /// Cuts a range into buckets: where each begins, and where the last one ends. The first and the last are cut at the ends of the range.
-    /// `None` for more than `most` buckets.
+    /// Cuts a range into buckets. The first and the last bucket are cut at the ends of the range. Returns `None` for more than
+    /// `most` buckets.
     pub(crate) fn cut(&self, bucket: Bucket, from: Timestamp, to: Timestamp, most: usize) -> Option<Buckets> {
         let (first, mut bounds) = (self.floor(bucket, from)?, vec![from]);
         let mut end = first;
@@ -161,7 +161,7 @@ impl Zone {
         Some(Buckets { bounds, first, end })
     }
 
-    /// When a span that ends now begins. A bucket has no say in it: the total of a span is the same for all of them.
+    /// Returns the beginning of a span that ends now. It does not depend on the bucket, so neither does the total of a span.
     pub(crate) fn begin(&self, span: Span, now: Timestamp) -> Option<Timestamp> {
         let date = self.date(now)?;
         let day = match span {
@@ -176,8 +176,8 @@ impl Zone {
         self.midnight(day.ok()?)
     }
 
-    /// When the time begins that a range is compared with: a month or a year earlier for one to date, as many days earlier for one that
-    /// begins at midnight, and else as long before as it takes.
+    /// Returns the beginning of the period to compare a range with. A month-to-date or year-to-date range moves back a month or a
+    /// year. A range that begins at midnight moves back by its number of days, any other range by its length.
     pub(crate) fn begin_before(&self, span: Option<Span>, from: Timestamp, to: Timestamp) -> Option<Timestamp> {
         let date = self.date(from)?;
         let day = match span {
@@ -213,7 +213,7 @@ mod tests {
         Timestamp::parse(text).unwrap()
     }
 
-    /// Where the buckets that a range touches begin and end.
+    /// The uncut bounds of the buckets that a range touches.
     fn bounds(zone: &str, bucket: Bucket, from: &str, to: &str) -> Vec<String> {
         let zone = Zone::parse(zone).unwrap();
         let mut cut = zone.cut(bucket, at(from), at(to), 1000).unwrap();
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn days_in_which_the_clocks_change_have_23_and_25_hours() {
+    fn days_on_which_clocks_change_have_23_or_25_hours() {
         assert_eq!(hours_of_day("Europe/Berlin", "2026-03-29T12:00:00Z"), (23, 23 * 60));
         assert_eq!(hours_of_day("Europe/Berlin", "2026-10-25T12:00:00Z"), (25, 25 * 60));
         assert_eq!(hours_of_day("Europe/Berlin", "2026-07-01T12:00:00Z"), (24, 24 * 60));
@@ -238,10 +238,10 @@ mod tests {
     }
 
     #[test]
-    fn zones_off_by_half_and_quarter_hours_have_days_of_their_own() {
+    fn zones_with_half_and_quarter_hour_offsets_have_exact_days() {
         assert_eq!(bounds("Asia/Kolkata", Bucket::Day, "2026-05-01T00:00:00Z", "2026-05-01T01:00:00Z")[0], "2026-04-30T18:30");
         assert_eq!(bounds("Asia/Kathmandu", Bucket::Day, "2026-05-01T00:00:00Z", "2026-05-01T01:00:00Z")[0], "2026-04-30T18:15");
-        // Lord Howe's clocks change by half an hour: the day has 23 hours and a half, or 24 and a half.
+        // On Lord Howe Island, clocks change by half an hour: the day has 23.5 or 24.5 hours.
         assert_eq!(hours_of_day("Australia/Lord_Howe", "2026-04-05T03:00:00Z").1, 24 * 60 + 30);
         assert_eq!(hours_of_day("Australia/Lord_Howe", "2026-10-04T03:00:00Z").1, 23 * 60 + 30);
         let hours = bounds("Asia/Kathmandu", Bucket::Hour, "2026-05-01T00:20:00Z", "2026-05-01T02:00:00Z");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn weeks_begin_on_monday_and_months_on_their_first() {
+    fn weeks_begin_on_monday_and_months_on_the_first() {
         assert_eq!(
             bounds("UTC", Bucket::Week, "2026-01-01T10:00:00Z", "2026-01-06T00:00:00Z"),
             ["2025-12-29T00:00", "2026-01-05T00:00", "2026-01-12T00:00"]
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_begins_at_the_same_moment_whatever_its_buckets_are() {
+    fn the_beginning_of_a_span_does_not_depend_on_the_bucket() {
         let (zone, now) = (Zone::parse("Europe/Berlin").unwrap(), at("2026-05-20T10:20:00Z"));
         let begin = |span| zone.begin(span, now).unwrap();
         for (span, expected) in [
@@ -284,13 +284,13 @@ mod tests {
         assert_eq!(
             zone.begin(Span::Week, midnight).unwrap(),
             at("2026-05-13T22:00:00Z"),
-            "a day that has just begun is the seventh"
+            "a day that has just begun counts as the seventh"
         );
         assert!(zone.cut(Bucket::Hour, at("2025-01-01T00:00:00Z"), now, 1000).is_none());
     }
 
     #[test]
-    fn the_first_and_the_last_bucket_are_cut_at_the_ends_of_the_range() {
+    fn the_first_and_last_bucket_are_cut_at_the_ends_of_the_range() {
         let (zone, now) = (Zone::utc(), at("2026-05-20T10:20:00Z"));
         let parts = |from: &str, to: &str| -> Vec<(String, String, bool)> {
             let cut = zone.cut(Bucket::Week, at(from), at(to), 1000).unwrap();
@@ -311,10 +311,10 @@ mod tests {
     }
 
     #[test]
-    fn the_time_before_begins_as_many_days_earlier() {
+    fn the_previous_period_begins_as_many_days_earlier() {
         let zone = Zone::parse("Europe/Berlin").unwrap();
         let before = |span, from: &str, to: &str| zone.begin_before(span, at(from), at(to)).unwrap();
-        // Over a change of the clocks, midnight stays midnight.
+        // Midnight stays midnight across a clock change.
         assert_eq!(before(Some(Span::Week), "2026-03-31T22:00:00Z", "2026-04-07T08:15:00Z"), at("2026-03-24T23:00:00Z"));
         assert_eq!(before(Some(Span::MonthToDate), "2026-04-30T22:00:00Z", "2026-05-20T08:15:00Z"), at("2026-03-31T22:00:00Z"));
         assert_eq!(before(Some(Span::YearToDate), "2025-12-31T23:00:00Z", "2026-05-20T08:15:00Z"), at("2024-12-31T23:00:00Z"));

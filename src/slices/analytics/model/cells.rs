@@ -1,5 +1,5 @@
-//! The figures of one group within an hour or a day, packed: for each quarter of an hour its place in the day, a count, a sum, and the
-//! ranges of a sketch. Numbers take as many bytes as they need, so that a year can be read without taking apart what is not there.
+//! The packed values of one group within an hour or a day. Each quarter of an hour has its position in the day, a count, a sum and
+//! the ranges of a sketch. Numbers have variable length and absent values take no space, so reading a year is fast.
 //!
 //! **Invariant:** quarters are in order, each at most once.
 
@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use tenantd_base::telemetry::Sketch;
 
-/// What was measured.
+/// A measured value.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Measure {
-    /// How many. Of a gauge, 1.
+    /// The number of values; 1 for a gauge.
     pub(crate) count: u64,
-    /// Their sum. Of a gauge, its value.
+    /// The sum of the values; for a gauge, its value.
     pub(crate) total: u64,
     pub(crate) sketch: Sketch,
 }
@@ -88,22 +88,22 @@ pub(crate) fn pack(cells: &Cells) -> Vec<u8> {
     out
 }
 
-/// What a walk comes by.
+/// An item that [`walk`] visits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Figure {
     Cell {
         count: u64,
         total: u64,
     },
-    /// Of the sketch of the cell before.
+    /// A range in the sketch of the preceding cell.
     Range {
         range: usize,
         count: u64,
     },
 }
 
-/// Walks the quarters without taking up memory: for each its place in the day with count and sum, and then its ranges.
-/// `None` when the bytes are not what [`pack`] makes.
+/// Visits the quarters without allocating: for each, its position in the day with count and sum, then its ranges.
+/// Returns `None` if the bytes are not valid output of [`pack`].
 pub(crate) fn walk(mut bytes: &[u8], mut visit: impl FnMut(u8, Figure)) -> Option<()> {
     while let Some((quarter, rest)) = bytes.split_first() {
         bytes = rest;
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_packed_reads_back(values in proptest::collection::vec((0_u8..96, any::<u64>(), any::<bool>()), 0..60)) {
+        fn packed_cells_unpack_to_the_same_cells(values in proptest::collection::vec((0_u8..96, any::<u64>(), any::<bool>()), 0..60)) {
             let mut cells = Cells::new();
             for (quarter, value, spread) in values {
                 let measure = if spread { Measure::spread(value) } else { Measure::counted(value) };
@@ -148,13 +148,13 @@ mod tests {
         }
 
         #[test]
-        fn bytes_that_are_none_of_ours_are_told_and_cost_no_more_than_their_length(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80)) {
             let _ = unpack(&bytes);
         }
     }
 
     #[test]
-    fn what_is_cut_off_is_told() {
+    fn truncated_bytes_are_refused() {
         let packed = pack(&Cells::from([(3, Measure::spread(70_000))]));
         assert_eq!(unpack(packed.get(..packed.len() - 1).unwrap()), None);
     }

@@ -1,4 +1,4 @@
-//! Figures that are to be added to the roll-ups, gathered so that a row is written once however many figures fall into it.
+//! Changes to the roll-ups, collected so that each row is written once, no matter how many values it receives.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +10,16 @@ use super::{
     series::Kind,
 };
 
-/// Under this id stand the figures of the whole installation.
+/// The id under which the metrics of the whole installation are stored.
 pub(crate) const INSTALLATION: TenantId = TenantId::from_bytes([0; 16]);
 
-/// Groups that a row tells apart; the rest counts as other.
+/// The number of groups in a row. Further groups count as `other`.
 const MAX_GROUPS: usize = 1_000;
 
 /// Tenant, code of the series, and the hour or the day since 1970.
 pub(crate) type RowKey = (TenantId, u8, u32);
 
-/// The quarter of an hour since 1970.
+/// Returns the number of quarters of an hour since 1970.
 pub(crate) fn quarter_of(at: Timestamp) -> u64 {
     u64::try_from(at.as_millis().div_euclid(QUARTER_MILLIS)).unwrap_or_default()
 }
@@ -28,19 +28,19 @@ fn hour_of(quarter: u64) -> u32 {
     u32::try_from(quarter / 4).unwrap_or(u32::MAX)
 }
 
-/// The figures of a row, by group.
+/// The cells of a row, by group.
 pub(crate) type Groups = BTreeMap<String, Cells>;
 
-/// By tenant, series and hour.
+/// Values to add, by tenant, series and hour.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     pub(crate) rows: BTreeMap<(TenantId, Series, u32), Groups>,
-    /// The installation's figures are in its own time: what a tenant does whose clock is ahead counts for it at this time at the latest.
+    /// The installation's metrics use its own clock. Activity of a tenant whose clock is ahead counts at this time at the latest.
     latest: Option<Timestamp>,
 }
 
 impl Changes {
-    /// None so far, at this time of the installation.
+    /// Creates an empty set of changes at the installation's time `now`.
     pub(crate) fn at(now: Timestamp) -> Self {
         Self { latest: Some(now), ..Self::default() }
     }
@@ -49,7 +49,7 @@ impl Changes {
         Self { rows, latest: None }
     }
 
-    /// Adds to one tenant's figures, or to the installation's.
+    /// Adds to the metrics of one tenant, or of the installation.
     pub(crate) fn add_to(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
         let quarter = quarter_of(at);
         let of_day = u8::try_from(quarter % QUARTERS_PER_DAY).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Changes {
         }
     }
 
-    /// Adds to a tenant's figures, and to those of the installation where the series is shared.
+    /// Adds to a tenant's metrics, and also to those of the installation if the series is shared.
     pub(crate) fn add(&mut self, tenant: TenantId, series: Series, group: &str, at: Timestamp, measure: &Measure) {
         self.add_to(tenant, series, group, at, measure);
         if series.is_shared() {
@@ -87,7 +87,7 @@ fn combine(cells: &mut Cells, kind: Kind, quarter: u8, measure: &Measure) {
     }
 }
 
-/// Adds the figures of a group to those of a row.
+/// Adds the cells of a group to a row.
 pub(crate) fn add_cells(groups: &mut Groups, kind: Kind, group: &str, cells: &Cells) {
     let full = groups.len() >= MAX_GROUPS && !groups.contains_key(group);
     let into = groups.entry(if full { OTHER } else { group }.to_owned()).or_default();

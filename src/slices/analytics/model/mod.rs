@@ -1,4 +1,4 @@
-//! What is counted, by which quarter of an hour, and what figures are made of it. Types and rules only: no store, no clock.
+//! The model of metrics: stored series, buckets of time, and formulas. Types and rules only: no store, no clock.
 
 mod bucket;
 mod cells;
@@ -16,5 +16,5 @@ pub use series::Series;
 /// Quarters of an hour in a day.
 pub(super) const QUARTERS_PER_DAY: u64 = 96;
 pub(super) const QUARTER_MILLIS: i64 = 15 * 60 * 1000;
-/// The group of what has found no place of its own.
+/// The group for everything that does not get a group of its own.
 pub const OTHER: &str = "other";

@@ -1,13 +1,14 @@
-//! The series that are stored. Each has a code, which is a part of its rows' keys: never changed, never used again.
+//! The stored series. Each has a code, which is part of the keys of its rows. **Invariant:** codes never change and are never
+//! reused.
 
-/// How the figures of a series come together.
+/// How the values of a series combine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// They add up.
+    /// Values add up.
     Count,
-    /// They add up, and are spread over a sketch.
+    /// Values add up, and a sketch keeps their distribution.
     Spread,
-    /// The newest counts.
+    /// The newest value wins.
     Gauge,
 }
 
@@ -27,7 +28,7 @@ macro_rules! series {
                 match self { $(Self::$variant => Kind::$kind),* }
             }
 
-            /// Whether it is also summed over all tenants: its groups are words of ours, never a tenant's.
+            /// Whether the series is also summed over all tenants. Its groups are then predefined words, never text from a tenant.
             pub(crate) const fn is_shared(self) -> bool {
                 match self { $(Self::$variant => $shared),* }
             }
@@ -44,45 +45,45 @@ series! {
     TicketsResolved 3 Count true;
     TicketsResolvedByOrganization 4 Count false;
     TicketsReopened 5 Count true;
-    /// Seconds from creation to the first answer, by priority.
+    /// Seconds from creation to the first response, by priority.
     FirstResponse 6 Spread true;
     /// Seconds from creation to resolution, by priority.
     Resolution 7 Spread true;
-    /// Resolved with both promises kept, by priority.
+    /// Resolved tickets that met both SLA targets, by priority.
     SlaMet 8 Count true;
     RunsStarted 9 Count true;
     /// By the key of the workflow.
     RunsStartedByWorkflow 10 Count false;
-    /// By how they ended.
+    /// By outcome.
     RunsEnded 11 Count true;
-    /// Milliseconds.
+    /// In milliseconds.
     RunDuration 12 Spread true;
-    /// By whether the VM came to be.
+    /// By outcome: whether the VM was created.
     Provisions 13 Count true;
-    /// By how they ended.
+    /// By outcome.
     BackupJobs 14 Count true;
     RpoBreaches 15 Count true;
-    /// By class of status.
+    /// By status class.
     Requests 16 Count true;
-    /// Microseconds.
+    /// In microseconds.
     RequestLatency 17 Spread true;
-    /// By operation; microseconds.
+    /// By operation, in microseconds.
     RequestsByRoute 18 Spread true;
     /// By the id of the user or key.
     RequestsByCaller 19 Count false;
-    /// Attempts, by what came of them.
+    /// Attempts, by outcome.
     Deliveries 20 Count true;
     /// Milliseconds from the event to its delivery.
     DeliveryLag 21 Spread true;
-    /// What is used of each quota, by its name.
+    /// The usage of each quota, by quota name.
     QuotaUsed 22 Gauge false;
-    /// The limit of each quota, by its name.
+    /// The limit of each quota, by quota name.
     QuotaLimit 23 Gauge false;
-    /// Tickets that are not finished, by status.
+    /// Unfinished tickets, by status.
     TicketBacklog 30 Gauge true;
     Devices 31 Gauge true;
     DevicesOnline 32 Gauge true;
-    /// Devices of whose updates somebody has told.
+    /// Devices whose update status has been reported.
     DevicesScanned 33 Gauge true;
     DevicesPatched 34 Gauge true;
     /// By state.
@@ -90,19 +91,19 @@ series! {
     BackupEligible 36 Gauge true;
     BackupProtected 37 Gauge true;
     StoredBytes 38 Gauge true;
-    /// Of the installation, as all that follow.
+    /// This and all following series are of the installation.
     TenantsByKind 40 Gauge false;
     TenantsByStatus 41 Gauge false;
     /// By the id of the tenant.
     RequestsByTenant 42 Count false;
-    /// By the name of the queue.
+    /// By queue name.
     QueueDepth 43 Gauge false;
     OldestUndelivered 44 Gauge false;
     DatabaseBytes 45 Gauge false;
     IndexBytes 46 Gauge false;
-    /// Minutes in which the server answered and stored.
+    /// Minutes in which no component was down.
     MinutesUp 47 Count false;
-    /// Minutes in which it should have.
+    /// All minutes since the server was first started.
     MinutesWatched 48 Count false;
 }
 

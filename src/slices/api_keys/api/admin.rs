@@ -1,4 +1,4 @@
-//! `/internal/admin/tenants/{id}/api-keys`: keys of any tenant, for anyone who may open the admin socket.
+//! `/internal/admin/tenants/{id}/api-keys`: keys of any tenant, for callers with access to the admin socket.
 
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
@@ -23,14 +23,14 @@ use super::{
         error::ApiKeyError,
         listing::{self, KeyQuery, SortField},
         model::NewApiKey,
-        service::{Giver, Service},
+        service::{Caller, Service},
     },
     wire::{ApiKey, ApiKeyWithSecret, CreateApiKey},
 };
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
@@ -38,6 +38,7 @@ const MAX_LISTED: usize = 10_000;
 
 #[derive(Debug, Object, Serialize)]
 struct ApiKeyList {
+    /// The keys, oldest first.
     data: Vec<ApiKey>,
 }
 
@@ -51,7 +52,7 @@ pub(crate) struct AdminKeysApi {
 impl AdminKeysApi {
     /// Create an API key in a tenant
     ///
-    /// The answer holds the plaintext in `key`, this once.
+    /// Creates a key and returns its plaintext in `key`. The plaintext is not shown again.
     #[oai(path = "/:id/api-keys", method = "post", operation_id = "create_tenant_api_key")]
     async fn create_tenant_api_key(
         &self,
@@ -62,12 +63,12 @@ impl AdminKeysApi {
     ) -> Result<Created<ApiKeyWithSecret>, Problem> {
         let new = NewApiKey::from(body.0);
         let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
-        let giver = Giver { authority: Authority::everything(tenant.id), tenant_kind: tenant.kind };
+        let caller = Caller { authority: Authority::everything(tenant.id), tenant_kind: tenant.kind };
         let service = self.service;
         let intent = auth.context.intent_in(&auth.principal, tenant.id);
         idempotency_key
             .run(intent, move |tx, act| {
-                let (key, plaintext) = service.create(tx, act, &giver, &new)?;
+                let (key, plaintext) = service.create(tx, act, &caller, &new)?;
                 let location = format!("/internal/admin/tenants/{}/api-keys", key.tenant_id);
                 let version = key.version;
                 let shown = ApiKeyWithSecret::new(key, &plaintext, act.now, &service.rules);
@@ -78,7 +79,7 @@ impl AdminKeysApi {
 
     /// List the API keys of a tenant
     ///
-    /// The oldest first, at most 10,000, without their plaintexts.
+    /// Returns up to 10,000 keys, oldest first, without their plaintext.
     #[oai(path = "/:id/api-keys", method = "get", operation_id = "list_tenant_api_keys")]
     async fn list_tenant_api_keys(&self, auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<ApiKeyList>, Problem> {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
@@ -102,7 +103,7 @@ impl AdminKeysApi {
 
     /// Revoke an API key of a tenant
     ///
-    /// The next request with it is refused. Revoking it again is no error.
+    /// Revokes the key immediately: the next request with it is refused. If the key is already revoked, the request succeeds.
     #[oai(path = "/:id/api-keys/:key_id", method = "delete", operation_id = "delete_tenant_api_key")]
     async fn delete_tenant_api_key(
         &self,

@@ -1,4 +1,4 @@
-//! `/api/admin/api-keys`: the collection, with the target of a change in the query or in the body.
+//! `/api/admin/api-keys`: the collection. A change names its key in the query or in the body.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tenantd_base::{
 use tenantd_http::{
     answer_cache::AnswerCache,
     idempotency::IdempotencyKey,
-    input::{Filter, Judged, OptionalBody, target},
+    input::{Filter, Lenient, OptionalBody, target},
     need::{Allowed, ApiKeysRead, ApiKeysWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -28,7 +28,7 @@ use super::{
         error::ApiKeyError,
         listing::{self, KeyQuery, SortField},
         model::{KeyStatus, NewApiKey},
-        service::{Giver, Service},
+        service::{Caller, Service},
     },
     Area,
     record::{self, DeleteTarget},
@@ -62,23 +62,23 @@ impl ApiKeySort {
 
 #[derive(Debug, Object)]
 struct ListApiKeys {
-    /// Keys in one of these states.
+    /// Returns only keys with one of these statuses.
     #[oai(validator(min_items = 1, max_items = 5))]
     status: Option<Vec<KeyStatus>>,
-    /// Keys that hold this scope, by name or by a wildcard.
+    /// Returns only keys that have this scope, by name or through a wildcard.
     scope: Option<String>,
-    /// A part of the name or the description, in any case.
+    /// Returns only keys whose name or description contains this text. Ignores case.
     #[oai(validator(min_length = 1, max_length = 100))]
     q: Option<String>,
-    /// The id of the user or key that created it.
+    /// Returns only keys that the user or key with this id created.
     #[oai(validator(min_length = 1, max_length = 64))]
     created_by: Option<String>,
-    /// Keys that end before this time.
+    /// Returns only keys that expire before this time.
     expires_before: Option<Timestamp>,
-    /// Keys that have not been used for this many days.
+    /// Returns only keys that have not been used for this many days. For a key that was never used, its creation counts.
     #[oai(validator(minimum(value = "1"), maximum(value = "3650")))]
     unused_for_days: Option<u32>,
-    /// The order; a `-` reverses it. Newest first when absent.
+    /// The sort order. A leading `-` reverses it. Defaults to `-created_at` (newest first).
     sort: Option<ApiKeySort>,
     #[oai(flatten)]
     page: PageQuery,
@@ -106,7 +106,7 @@ impl ListApiKeys {
 fn parse_scope(name: &str) -> Result<Scope, Problem> {
     Scope::ALL.iter().copied().find(|scope| scope.name() == name).ok_or_else(|| {
         let names = || Scope::ALL.iter().map(|scope| scope.name());
-        let error = FieldError::parameter("scope", "unknown_scope", format!("the scope {name} does not exist"))
+        let error = FieldError::parameter("scope", "unknown_scope", format!("the scope {name} does not exist; see allowed"))
             .with_allowed(names().map(str::to_owned).collect())
             .with_suggestion(nearest(name, names()));
         Problem::invalid(vec![error])
@@ -115,7 +115,7 @@ fn parse_scope(name: &str) -> Result<Scope, Problem> {
 
 #[derive(Debug, Object)]
 struct TargetQuery {
-    /// The key, unless the body names it.
+    /// The id of the key. Required unless the body contains `id`.
     id: Option<ApiKeyId>,
 }
 
@@ -135,7 +135,7 @@ impl KeysApi {
 impl KeysApi {
     /// List API keys
     ///
-    /// The tenant's keys, without their plaintext. Expired and revoked ones stay listed for 90 days.
+    /// Returns the tenant's keys without their plaintext. Expired and revoked keys stay listed for 90 days by default.
     #[oai(path = "/", method = "get", operation_id = "list_api_keys")]
     async fn list_api_keys(&self, auth: Allowed<ApiKeysRead>, query: Filter<ListApiKeys>) -> Result<Listed<ApiKey>, Problem> {
         self.pages.get(&self.store, auth.principal.tenant_id, &auth.context, || {
@@ -153,21 +153,22 @@ impl KeysApi {
 
     /// Create an API key
     ///
-    /// Returns the plaintext in `key`, this once. You can only give a key what your own credential has: scopes, organizations, networks and
-    /// lifetime. If you ask for no end, the key ends no later than yours.
+    /// Creates a key and returns its plaintext in `key`. The plaintext is not shown again. You cannot give a key more than your own
+    /// credential has: scopes, organizations, networks and lifetime. If you omit `expires_days`, the key expires no later than your
+    /// credential.
     #[oai(path = "/", method = "post", operation_id = "create_api_key")]
     async fn create_api_key(
         &self,
         auth: Allowed<ApiKeysWrite>,
         idempotency_key: IdempotencyKey,
-        body: Judged<CreateApiKey>,
+        body: Lenient<CreateApiKey>,
     ) -> Result<Created<ApiKeyWithSecret>, Problem> {
         let new = NewApiKey::from(body.0);
-        let giver = Giver::of(&auth.principal);
+        let caller = Caller::of(&auth.principal);
         let service = self.service;
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let (key, plaintext) = service.create(tx, act, &giver, &new)?;
+                let (key, plaintext) = service.create(tx, act, &caller, &new)?;
                 let (version, path) = (key.version, record::path(key.id));
                 let shown = ApiKeyWithSecret::new(key, &plaintext, act.now, &service.rules);
                 Ok::<_, ApiKeyError>(Created::new(&shown, version, &path).secret())
@@ -177,15 +178,16 @@ impl KeysApi {
 
     /// Change an API key
     ///
-    /// Name the key by `?id=` or by `id` in the body. Your credential must cover the key before and after the change: scopes, organizations,
-    /// networks and lifetime. Reducing it (fewer scopes, narrower networks, an earlier end, `enabled: false`) needs `api_keys:write` alone.
+    /// Changes the key that `?id=` or `id` in the body names. Your credential must cover the key before and after the change:
+    /// scopes, organizations, networks and lifetime. A change that only reduces the key (fewer scopes, narrower networks, an
+    /// earlier end, `enabled: false`) requires only `api_keys:write`.
     #[oai(path = "/", method = "put", operation_id = "update_api_key")]
     async fn update_api_key(
         &self,
         auth: Allowed<ApiKeysWrite>,
         query: Filter<TargetQuery>,
         if_match: IfMatch,
-        body: Judged<UpdateApiKey>,
+        body: Lenient<UpdateApiKey>,
     ) -> Result<Changed<ApiKey>, Problem> {
         let id = target(query.0.id, body.0.id)?;
         record::update(self.service, &self.store, &auth, id, if_match, body.0).await
@@ -193,8 +195,8 @@ impl KeysApi {
 
     /// Revoke an API key
     ///
-    /// Name the key by `?id=` or by `id` in the body. The next request with it is refused, and the keys that it has made are paused. Revoking it
-    /// again is no error.
+    /// Revokes the key that `?id=` or `id` in the body names. The next request with it is refused, and tenantd pauses the keys that
+    /// it owns. If the key is already revoked, the request succeeds.
     #[oai(path = "/", method = "delete", operation_id = "delete_api_key")]
     async fn delete_api_key(
         &self,

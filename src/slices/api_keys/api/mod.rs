@@ -1,4 +1,4 @@
-//! API keys on the wire.
+//! The HTTP API of API keys.
 
 mod admin;
 mod collection;
@@ -19,7 +19,7 @@ use super::error::ApiKeyError;
 
 #[derive(Tags)]
 enum Area {
-    /// API keys of the tenant, for automation.
+    /// Keys that programs use to access the tenant.
     ApiKeys,
 }
 
@@ -27,18 +27,19 @@ impl From<ApiKeyError> for Problem {
     fn from(error: ApiKeyError) -> Self {
         match error {
             ApiKeyError::NotFound => Self::plain(Code::NotFound),
-            ApiKeyError::NameTaken => Self::new(Code::AlreadyExists, "A live key of this tenant has this name; choose another."),
+            ApiKeyError::NameTaken => {
+                Self::new(Code::AlreadyExists, "Another live key of this tenant has this name. Choose a different name.")
+            }
             ApiKeyError::LimitReached { most } => Self::new(
                 Code::LimitReached,
-                format!("The tenant has {most} live keys, which is the most; revoke one that is not needed."),
+                format!("The tenant has reached its limit of {most} live keys. Revoke a key that you no longer need."),
             ),
             ApiKeyError::Invalid(faults) => faults.into(),
             ApiKeyError::Lacking(lacking) => lacking.into(),
-            ApiKeyError::Ended(how) => Self::new(Code::InvalidTransition, format!("The key is {how}; create a new one.")),
-            ApiKeyError::OwnsItself => Self::new(
-                Code::InvalidTransition,
-                "A key cannot own itself or the key that it comes from; let a person take it over.",
-            ),
+            ApiKeyError::Ended(how) => Self::new(Code::InvalidTransition, format!("The key is {how}. Create a new key.")),
+            ApiKeyError::OwnsItself => {
+                Self::new(Code::InvalidTransition, "A key cannot own itself or the key that owns it. Let a person take it over.")
+            }
             ApiKeyError::Stale(stale) => stale.into(),
             ApiKeyError::Event(error) => Self::internal(error),
             ApiKeyError::Store(error) => error.into(),

@@ -1,4 +1,4 @@
-//! `/api/admin/api-keys/{id}`: one key. The collection's changes end here too.
+//! `/api/admin/api-keys/{id}`: one key. The handlers of the collection share `update` and `revoke`.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tenantd_base::id::ApiKeyId;
 use tenantd_http::{
     answer_cache::AnswerCache,
     idempotency::IdempotencyKey,
-    input::{Judged, OptionalBody, target},
+    input::{Lenient, OptionalBody, target},
     need::{Allowed, ApiKeysRead, ApiKeysWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -20,7 +20,7 @@ use super::{
     super::{
         error::ApiKeyError,
         repo,
-        service::{Giver, KeyChange, Service},
+        service::{Caller, KeyChange, Service},
     },
     Area,
     wire::{ApiKey, ApiKeyWithSecret, RotateApiKey, UpdateApiKey},
@@ -29,7 +29,7 @@ use super::{
 /// The key to revoke.
 #[derive(Debug, Object)]
 pub(super) struct DeleteTarget {
-    /// The key, unless the query names it.
+    /// The id of the key. Required unless the query contains `id`.
     pub(super) id: Option<ApiKeyId>,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn path(id: ApiKeyId) -> String {
 pub(crate) struct KeyApi {
     service: Service,
     store: Store,
-    /// With their versions.
+    /// Cached responses, with the version of each key.
     records: AnswerCache<(u64, Found<ApiKey>), 1>,
 }
 
@@ -56,7 +56,7 @@ impl KeyApi {
 impl KeyApi {
     /// Read an API key
     ///
-    /// Shows the key without its plaintext. A revoked key can be read until it is removed for good.
+    /// Returns the key without its plaintext. You can read a revoked key until tenantd removes it.
     #[oai(path = "/:id", method = "get", operation_id = "read_api_key")]
     async fn read_api_key(
         &self,
@@ -73,24 +73,24 @@ impl KeyApi {
         Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { found })
     }
 
-    /// Change an API key by its path
+    /// Change an API key by path
     ///
-    /// The same as the change with `?id=`. What the body does not name stays as it is.
+    /// Changes the key like `PUT /api/admin/api-keys?id=`. Fields that the body omits keep their values.
     #[oai(path = "/:id", method = "put", operation_id = "update_api_key_by_id")]
     async fn update_api_key_by_id(
         &self,
         auth: Allowed<ApiKeysWrite>,
         id: Path<ApiKeyId>,
         if_match: IfMatch,
-        body: Judged<UpdateApiKey>,
+        body: Lenient<UpdateApiKey>,
     ) -> Result<Changed<ApiKey>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         update(self.service, &self.store, &auth, id, if_match, body.0).await
     }
 
-    /// Revoke an API key by its path
+    /// Revoke an API key by path
     ///
-    /// The same as revoking with `?id=`. The record stays readable, with `revoked` as its status.
+    /// Revokes the key like `DELETE /api/admin/api-keys?id=`. The record stays readable with the status `revoked`.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_api_key_by_id")]
     async fn delete_api_key_by_id(
         &self,
@@ -103,8 +103,8 @@ impl KeyApi {
 
     /// Take over an API key
     ///
-    /// Makes you the owner of the key, who answers for it: when you are removed, disabled or lose rights that it has, the key is paused. Your
-    /// credential must cover the key: scopes, organizations, networks and lifetime. A paused key works again.
+    /// Makes you the owner of the key. If you are removed, disabled or lose rights that the key has, tenantd pauses the key. Your
+    /// credential must cover the key: scopes, organizations, networks and lifetime. A paused key becomes active again.
     #[oai(path = "/:id/take-over", method = "post", operation_id = "take_over_api_key")]
     async fn take_over_api_key(
         &self,
@@ -113,22 +113,24 @@ impl KeyApi {
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<ApiKey>, Problem> {
-        let (service, giver) = (self.service, Giver::of(&auth.principal));
+        let (service, caller) = (self.service, Caller::of(&auth.principal));
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let key = service.take_over(tx, act, &giver, id.0, &if_match)?;
+                let key = service.take_over(tx, act, &caller, id.0, &if_match)?;
                 let version = key.version;
                 Ok::<_, ApiKeyError>(Changed::new(&ApiKey::new(key, act.now, &service.rules), version))
             })
             .await
     }
 
-    /// Give an API key a new secret
+    /// Rotate an API key
     ///
-    /// Returns the new plaintext in `key`, this once. Your credential must cover the key: scopes, organizations, networks and lifetime.
+    /// Replaces the secret and returns the new plaintext in `key`. The plaintext is not shown again. Your credential must cover the
+    /// key: scopes, organizations, networks and lifetime.
     ///
-    /// The old secret works for `overlap_seconds` more. Meanwhile it cannot create or change API keys, users or identity providers, and an
-    /// `Idempotency-Key` does not return a secret to it. After that, a request with it is 401 `key_revoked`.
+    /// The old secret keeps working for `overlap_seconds`. During that time it cannot create or change API keys, users or identity
+    /// providers, and a retry with an `Idempotency-Key` does not return a secret to it. After that, a request with it fails with
+    /// 401 `key_revoked`.
     #[oai(path = "/:id/rotate", method = "post", operation_id = "rotate_api_key")]
     async fn rotate_api_key(
         &self,
@@ -139,10 +141,10 @@ impl KeyApi {
         body: OptionalBody<RotateApiKey>,
     ) -> Result<Changed<ApiKeyWithSecret>, Problem> {
         let overlap = Duration::from_secs(u64::from(body.0.overlap_seconds.unwrap_or(DEFAULT_OVERLAP_SECONDS)));
-        let (service, giver) = (self.service, Giver::of(&auth.principal));
+        let (service, caller) = (self.service, Caller::of(&auth.principal));
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let (key, plaintext) = service.rotate(tx, act, &giver, id.0, &if_match, overlap)?;
+                let (key, plaintext) = service.rotate(tx, act, &caller, id.0, &if_match, overlap)?;
                 let version = key.version;
                 let shown = ApiKeyWithSecret::new(key, &plaintext, act.now, &service.rules);
                 Ok::<_, ApiKeyError>(Changed::new(&shown, version).secret())
@@ -160,10 +162,10 @@ pub(super) async fn update(
     body: UpdateApiKey,
 ) -> Result<Changed<ApiKey>, Problem> {
     let change = KeyChange::from(body);
-    let giver = Giver::of(&auth.principal);
+    let caller = Caller::of(&auth.principal);
     let intent = auth.context.intent(&auth.principal);
     let now = auth.context.now;
-    let key = store.write(move |tx| service.update(tx, &mut intent.begin(), &giver, id, &if_match, &change)).await?;
+    let key = store.write(move |tx| service.update(tx, &mut intent.begin(), &caller, id, &if_match, &change)).await?;
     let version = key.version;
     Ok(Changed::new(&ApiKey::new(key, now, &service.rules), version))
 }

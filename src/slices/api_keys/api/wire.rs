@@ -1,4 +1,4 @@
-//! API keys as clients see and send them.
+//! Wire types of API keys.
 
 use std::net::IpAddr;
 
@@ -26,17 +26,19 @@ use super::super::{
 };
 
 word_type! {
-    KeyStatus, "ApiKeyStatus", "`active`; `expiring` from two weeks before the end; `expired`; `disabled` by an administrator; `revoked` for good.";
+    KeyStatus, "ApiKeyStatus", "`active`: the key works. `expiring`: it works, but expires soon (within two weeks by default). `expired`: it has expired. `disabled`: an administrator disabled it, or it is paused. `revoked`: it was revoked and never works again.";
 }
 
 word_type! {
-    stored: PauseReason, "ApiKeyPauseReason", "Why a key was paused: its owner was removed, disabled or lost rights that the key has; the key that made it was revoked; or an older\nrelease left it without an owner who covers it.";
+    stored: PauseReason, "ApiKeyPauseReason", "Why a key is paused. `owner_removed`, `owner_disabled`: its owner was removed or disabled. `owner_demoted`: its owner lost rights that the key has. `owner_revoked`: the key that owns it was revoked. `legacy`: an older release created it and its owner does not cover it.";
 }
 
-/// A key that is disabled because of its owner. Somebody who covers it can take it over, or enable it.
+/// Why and when a key was paused. A caller whose credential covers the key can take it over or enable it.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct ApiKeyPause {
+    /// Why the key was paused.
     pub(super) reason: Word<PauseReason>,
+    /// When the key was paused.
     pub(super) at: Timestamp,
 }
 
@@ -45,46 +47,53 @@ pub(super) struct ApiKeyPause {
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ApiKey {
+    /// The id of the key.
     pub(super) id: ApiKeyId,
     /// A label for people, unique among the tenant's live keys.
     pub(super) name: String,
+    /// What the key is for. Absent if none was given.
     pub(super) description: Option<String>,
-    /// The beginning of the plaintext, to recognise it by.
+    /// The first characters of the plaintext, to recognize the key.
     pub(super) prefix: String,
-    /// The end of the plaintext.
+    /// The last four characters of the plaintext.
     pub(super) last_four: String,
-    /// What the key allows. `*` stands for all scopes.
+    /// The scopes of the key. May contain wildcards; `*` stands for all scopes.
     pub(super) scopes: Vec<String>,
-    /// The organizations whose records it reads and writes; absent: all of the tenant.
+    /// The organizations whose records the key can read and write. Absent: the whole tenant.
     pub(super) organization_ids: Option<Vec<OrganizationId>>,
-    /// Addresses and networks that it works from; absent: any.
+    /// The networks that the key works from. Absent: any.
     pub(super) allowed_ips: Option<Vec<String>>,
+    /// Whether the key works now.
     pub(super) status: KeyStatus,
+    /// When the key was created.
     pub(super) created_at: Timestamp,
+    /// Who created the key.
     pub(super) created_by: Author,
-    /// The person or key that answers for the key: its creator, or the last one to take it over. When the key that created it ends, the
-    /// owner of that key takes its place.
+    /// The person or key responsible for the key: its creator, or the last one to take it over. If the owner is a key that expires
+    /// or is revoked, the owner of that key becomes the owner.
     pub(super) owner: Author,
-    /// Present while the key is disabled because of its owner.
+    /// Why the key is paused. Present only while it is paused.
     pub(super) paused: Option<ApiKeyPause>,
-    /// When the key is paused unless somebody takes it over. Present if an older release created it and its owner does not cover it.
+    /// When the key will be paused unless someone takes it over. Present if an older release created it and its owner does not
+    /// cover it.
     pub(super) legacy_until: Option<Timestamp>,
+    /// When the key was last changed.
     pub(super) updated_at: Timestamp,
-    /// When the key stops working. Absent if it never does.
+    /// When the key stops working.
     pub(super) expires_at: Timestamp,
-    /// When it was last used, to the minute.
+    /// When the key was last used. Updated about once a minute; absent if it was never used.
     pub(super) last_used_at: Option<Timestamp>,
-    /// The address of the last request with the key.
+    /// The IP address of the last request with the key. Absent if unknown.
     pub(super) last_used_ip: Option<String>,
-    /// How often it was used, to the minute. Uses do not count as changes of the record.
+    /// How often the key was used. Updated about once a minute; uses do not change `version` or `updated_at`.
     pub(super) use_count: u64,
-    /// When the secret was last replaced.
+    /// When the secret was last rotated. Absent if never.
     pub(super) rotated_at: Option<Timestamp>,
-    /// Until when the secret before the rotation works.
+    /// When the secret before the last rotation stops working. Absent once it has.
     pub(super) previous_expires_at: Option<Timestamp>,
-    /// When the key was revoked.
+    /// When the key was revoked. Absent if it was not.
     pub(super) revoked_at: Option<Timestamp>,
-    /// Counts the changes of this record.
+    /// The version of the record. Each change increases it by 1.
     pub(super) version: u64,
 }
 
@@ -128,11 +137,11 @@ impl Describe<(Timestamp, &KeyRules)> for model::ApiKey {
     }
 }
 
-/// An API key with its plaintext, shown this once.
+/// An API key with its plaintext.
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ApiKeyWithSecret {
-    /// The plaintext. It cannot be had again: keep it safe.
+    /// The plaintext. It is not shown again: store it safely.
     pub(super) key: String,
     #[oai(flatten)]
     #[serde(flatten)]
@@ -145,31 +154,32 @@ impl ApiKeyWithSecret {
     }
 }
 
-/// A key to create.
+/// The request to create a key.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateApiKey {
     /// A label for people, unique among the tenant's live keys.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: String,
+    /// What the key is for.
     #[oai(validator(max_length = 1000))]
     pub(super) description: Option<String>,
-    /// What the key is to allow: scopes, or wildcards such as `tickets:*`, `*:read` and `*`.
+    /// The scopes of the key, or wildcards such as `tickets:*`, `*:read` and `*`.
     #[oai(validator(min_items = 1, max_items = 64, unique_items))]
     pub(super) scopes: Vec<String>,
-    /// Days until the key ends. 90 when absent; the operator sets the most, 365 at first.
+    /// Days until the key expires. The operator sets the default (initially 90) and the maximum (initially 365).
     #[oai(validator(minimum(value = "1"), maximum(value = "36500")))]
     pub(super) expires_days: Option<u32>,
-    /// Restricts the key to records of these organizations: what belongs to another, or to none, is not there for it. Only scopes
-    /// over such records make sense then: `tickets`, `inventory`, `search`, `providers`, `vms`, `backup` and `ingest`.
+    /// Restricts the key to records of these organizations. The key cannot see records of other organizations or of none. Such a
+    /// key can have only scopes over these records: `tickets`, `inventory`, `search`, `providers`, `vms`, `backup` and `ingest`.
     #[oai(validator(min_items = 1, max_items = 100, unique_items))]
     pub(super) organization_ids: Option<Vec<OrganizationId>>,
-    /// Addresses and networks that it works from, such as `203.0.113.0/24`. Any when absent.
+    /// The IP addresses and networks that the key works from, such as `203.0.113.0/24`. Absent: any.
     #[oai(validator(min_items = 1, max_items = 64))]
     pub(super) allowed_ips: Option<Vec<String>>,
 }
 
-/// The bounds of a key's fields, for one that comes with a whole tenant.
+/// Returns the limits of a key's fields, to check the keys of an imported tenant.
 pub(crate) fn key_fields() -> Result<Shape, String> {
     Shape::fields::<CreateApiKey>(&["name", "description", "scopes", "organization_ids", "allowed_ips"])
 }
@@ -182,28 +192,30 @@ impl From<CreateApiKey> for NewApiKey {
     }
 }
 
-/// A change of a key. What is absent stays as it is; `null` clears.
+/// The request to change a key. Fields that you omit keep their values; `null` clears a field.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UpdateApiKey {
-    /// The key, unless the path or the query names it.
+    /// The id of the key. Required unless the path or the query contains it.
     pub(super) id: Option<ApiKeyId>,
+    /// A label for people, unique among the tenant's live keys.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: Option<String>,
+    /// What the key is for.
     #[oai(validator(max_length = 1000))]
     pub(super) description: Change<String>,
-    /// What the key may do.
+    /// The scopes of the key, or wildcards. Replaces all previous scopes.
     #[oai(validator(min_items = 1, max_items = 64, unique_items))]
     pub(super) scopes: Option<Vec<String>>,
-    /// `null` gives the key the whole tenant.
+    /// The organizations whose records the key can read and write. `null` removes the restriction.
     #[oai(validator(min_items = 1, max_items = 100, unique_items))]
     pub(super) organization_ids: Change<Vec<OrganizationId>>,
-    /// The networks that the key may be used from.
+    /// The IP addresses and networks that the key works from. `null` removes the restriction.
     #[oai(validator(min_items = 1, max_items = 64))]
     pub(super) allowed_ips: Change<Vec<String>>,
-    /// A disabled key is refused until it is enabled again. Enabling a paused key makes you its owner.
+    /// Whether the key works. A disabled key is refused until it is enabled again. Enabling a paused key makes you its owner.
     pub(super) enabled: Option<bool>,
-    /// Days from now until the key ends. Gives a key that has expired a new life.
+    /// Days from now until the key expires. Makes an expired key work again.
     #[oai(validator(minimum(value = "1"), maximum(value = "36500")))]
     pub(super) expires_days: Option<u32>,
 }
@@ -215,11 +227,11 @@ impl From<UpdateApiKey> for KeyChange {
     }
 }
 
-/// How a key is rotated.
+/// Options of a rotation.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct RotateApiKey {
-    /// How long the old secret works on. A day when absent.
+    /// How many seconds the old secret keeps working. Defaults to 86,400 (one day); `0` stops it immediately.
     #[oai(validator(minimum(value = "0"), maximum(value = "2592000")))]
     pub(super) overlap_seconds: Option<u32>,
 }

@@ -1,5 +1,5 @@
-//! Keys as they leave for another installation and arrive there. Digests are all that there is of a key, so it works there too; of a file
-//! that nobody vouches for it arrives disabled. How many are live is counted again.
+//! Export and import of keys when a tenant moves to another installation. An imported key keeps working, because only its digest is
+//! stored. A key from an unverified file is imported disabled. The import recounts the live keys.
 
 use serde_json::Value;
 
@@ -17,10 +17,10 @@ use super::{
     COUNTS, KEYS, KeyCount, KeyKey, live_count, name_taken,
 };
 
-/// The characters of a key that its hints show.
+/// How many characters of a key each hint shows.
 const HINT_LENGTH: usize = 4;
 
-/// `fields` are the bounds of the API.
+/// `fields` checks the field limits of the API.
 pub(crate) fn portable(
     rules: KeyRules,
     fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static,
@@ -40,14 +40,14 @@ pub(crate) fn portable(
     let keys = keys.kept_by(|tx, id, key| {
         if key.is_live() {
             if name_taken(tx, id.0, &key.name, None)? {
-                return Err(PortError::Wrong(format!("another live key is called {} too", key.name)));
+                return Err(PortError::Wrong(format!("another live key also has the name {}", key.name)));
             }
             let live = live_count(tx, id.0)? + 1;
             COUNTS.put(tx, &id.0, &KeyCount { live })?;
         }
         Ok(KEYS.put(tx, id, key)?)
     });
-    // The clock of a tenant that has one of its own is known once its own record has come, which is the last.
+    // The clock of a tenant with its own clock is known only after the tenant's record, which comes last.
     let keys = keys.verified_by(move |tx, arrival| {
         if !arrival.tenant.has_own_clock() {
             return Ok(());
@@ -68,7 +68,7 @@ pub(crate) fn portable(
 
 fn arrive(arrival: &mut Arrival, id: KeyKey, mut key: ApiKey, rules: &KeyRules) -> Result<Option<(KeyKey, ApiKey)>, PortError> {
     check(&key, arrival.tenant_kind)?;
-    // A file may spell out an owner who is the creator.
+    // A file may name the creator explicitly as the owner. `set_owner` normalizes that.
     if let Some(owner) = key.taken_over_by.take() {
         key.set_owner(owner);
     }
@@ -79,39 +79,39 @@ fn arrive(arrival: &mut Arrival, id: KeyKey, mut key: ApiKey, rules: &KeyRules) 
             arrival.switch_off("API keys", &key.name);
         }
     }
-    // When time alone changes a key next follows from the rules here.
+    // When a key is next due depends on the rules of this installation.
     key.due_at = key.next_due(rules);
     Ok(Some((id, key)))
 }
 
-/// What the use cases ask of a key. The giver has at most the rights of an administrator.
+/// Applies the same checks as the use cases. The creator of a key has at most the rights of an administrator.
 fn check(key: &ApiKey, kind: TenantKind) -> Result<(), PortError> {
     let mut faults = scope_faults(&key.scopes).into_iter().chain(reach_fault(&key.scopes, &key.organization_ids));
     faults.next().map_or(Ok(()), |fault| Err(PortError::wrong(fault)))?;
     let beyond = key.authority(kind).scopes().without(Role::Admin.grants());
     if beyond != Grants::NONE {
         let names: Vec<&str> = beyond.iter().map(Scope::name).collect();
-        return Err(PortError::Wrong(format!("scopes: no administrator of a tenant has {}", names.join(", "))));
+        return Err(PortError::Wrong(format!("scopes: an administrator of a tenant cannot have {}", names.join(", "))));
     }
     let hint = |text: &str| text.len() == HINT_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let head = key.prefix.strip_prefix(LIVE_PREFIX).or_else(|| key.prefix.strip_prefix(EVALUATION_PREFIX));
     if !head.is_some_and(hint) || !hint(&key.last_four) {
-        return Err(PortError::wrong("its prefix or its last four characters are not those of a key"));
+        return Err(PortError::wrong("prefix or last_four does not have the format of an API key"));
     }
     if key.allowed_ips.iter().any(|network| *network != network.trunc()) {
-        return Err(PortError::wrong("allowed_ips: a network has bits behind its prefix"));
+        return Err(PortError::wrong("allowed_ips: a network has bits set after its prefix"));
     }
     let working = [Some(key.digest), key.previous.map(|(digest, _)| digest)];
     if key.retired.len() > MAX_RETIRED || key.retired.iter().any(|digest| working.contains(&Some(*digest))) {
-        return Err(PortError::wrong("it has too many retired secrets, or one of them is the secret that works"));
+        return Err(PortError::wrong("retired: there are too many secrets, or one of them is a current secret"));
     }
     if key.previous.is_some_and(|(digest, expires_at)| expires_at > key.expires_at || digest == key.digest) {
-        return Err(PortError::wrong("its secret before the last rotation works longer than the key, or is the same"));
+        return Err(PortError::wrong("previous: the secret works longer than the key, or is the current secret"));
     }
     Ok(())
 }
 
-/// A key lives as long as the operator allows, counted from now: how long it was allowed to live elsewhere does not count.
+/// Checks that the key expires within the maximum that the operator of this installation allows, counted from now.
 fn check_end(revoked_at: Option<Timestamp>, end: Timestamp, now: Timestamp, rules: &KeyRules) -> Result<(), PortError> {
     let latest = now.plus_days(rules.max_days);
     if revoked_at.is_some() || end <= latest {
@@ -119,6 +119,6 @@ fn check_end(revoked_at: Option<Timestamp>, end: Timestamp, now: Timestamp, rule
     }
     let most = rules.max_days;
     Err(PortError::Wrong(format!(
-        "expires_at: a key ends within {most} days (api_keys.max_expires_days), which is {latest} at the latest, and this one ends {end}"
+        "expires_at: a key must expire within {most} days (api_keys.max_expires_days), by {latest}; this key expires at {end}"
     )))
 }

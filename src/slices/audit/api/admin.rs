@@ -1,5 +1,5 @@
-//! `/internal/admin/audit`: the newest checkpoints of all chains, and their check, for whoever may open the admin socket. Nothing of what
-//! tenants did is shown.
+//! `/internal/admin/audit`: the newest checkpoints of all chains, and their verification, for callers with access to the admin
+//! socket. It does not show any audit records of tenants.
 
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
@@ -20,20 +20,21 @@ use super::{
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
 /// The newest checkpoint of every chain.
 #[derive(Debug, Object, Serialize)]
 struct AuditCheckpoints {
+    /// One checkpoint per tenant.
     data: Vec<AuditCheckpoint>,
 }
 
-/// What the chains are compared with.
+/// Checkpoints to compare the chains with.
 #[derive(Debug, Object)]
 struct VerifyAudit {
-    /// Checkpoints that were kept elsewhere.
+    /// Checkpoints that you stored elsewhere. Absent: none.
     #[oai(validator(max_items = 10000))]
     checkpoints: Option<Vec<AuditCheckpoint>>,
 }
@@ -46,9 +47,10 @@ pub(crate) struct AdminAuditApi {
 
 #[OpenApi(prefix_path = "/internal/admin/audit", tag = "Area::Administration")]
 impl AdminAuditApi {
-    /// Show the newest checkpoint of every tenant's audit
+    /// List the newest audit checkpoints
     ///
-    /// Kept elsewhere, they prove later that nothing was changed or removed.
+    /// Returns the newest checkpoint of every tenant's audit. Store checkpoints elsewhere to prove later that no record was changed
+    /// or removed.
     #[oai(path = "/checkpoints", method = "get", operation_id = "list_audit_checkpoints")]
     async fn list_audit_checkpoints(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<AuditCheckpoints>, Problem> {
         self.recorder.catch_up().await?;
@@ -57,9 +59,10 @@ impl AdminAuditApi {
         Ok(Answer::new(&AuditCheckpoints { data }))
     }
 
-    /// Check the audit of every tenant
+    /// Verify the audit of every tenant
     ///
-    /// Every hash, every signature, the checkpoints that are sent along, and the log as far as it reaches. What is wrong is listed in `breaks`.
+    /// Checks every hash and every signature, and compares the chains with the checkpoints that you send and with the events that
+    /// the log still has. `breaks` lists all problems.
     #[oai(path = "/verify", method = "post", operation_id = "verify_audit")]
     async fn verify_audit(
         &self,

@@ -1,5 +1,5 @@
-//! All records of a query as a stream of rows, read slice by slice. Without filters, and in their order, the lines are a proof: they begin
-//! with what the chain begins with, and have its checkpoints between them.
+//! Exports all records of a query as a stream of rows, read in slices. NDJSON without filters, oldest first, is verifiable: it
+//! begins with the start of the chain, and contains the checkpoints between the records.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tenantd_base::{id::TenantId, secrets::PublicKey};
 use tenantd_http::{
     export::{RowFormat, Rows},
-    outgoing::{Broken, Outgoing, Streamed, Streams},
+    outgoing::{Outgoing, StreamError, Streamed, Streams},
     problem::Problem,
 };
 use tenantd_store::{Direction, ReadTx, Store, StoreError};
@@ -22,10 +22,10 @@ use super::{
     wire::{AuditRecord, COLUMNS},
 };
 
-/// How many records are read and sent at a time.
+/// How many records are read and sent at once.
 const SLICE: usize = 200;
 
-/// Starts to make the rows; the answer streams them.
+/// Starts the export. The response streams the rows.
 pub(super) fn start(
     exports: &Streams,
     store: Store,
@@ -42,12 +42,12 @@ pub(super) fn start(
     Ok(stream.named(file_name))
 }
 
-async fn send_all(store: Store, query: AuditQuery, key: PublicKey, format: RowFormat, out: Outgoing) -> Result<(), Broken> {
+async fn send_all(store: Store, query: AuditQuery, key: PublicKey, format: RowFormat, out: Outgoing) -> Result<(), StreamError> {
     let mut rows = Rows::new(format, COLUMNS);
     out.send(rows.head()?).await?;
     let proves = format == RowFormat::Ndjson && query.filters.is_empty() && query.direction == Direction::Forward;
     let tenant = query.tenant_id;
-    // What is recorded from here on is not in it: the end of the chain is signed as it is now.
+    // Later records are not part of the export: it ends with the current signed end of the chain.
     let (end, chain) = store.scan_long(move |tx| beginning(tx, tenant, &key)).await?;
     let end_seq = end.map_or(0, |head| head.end.seq);
     if proves {
@@ -66,11 +66,11 @@ async fn send_all(store: Store, query: AuditQuery, key: PublicKey, format: RowFo
             let piece = match format {
                 RowFormat::Csv => {
                     let records = slice.into_iter().map(|(found, _)| AuditRecord::try_from(found)).collect::<Result<Vec<_>, _>>();
-                    rows.piece(&records.map_err(Broken::failed)?)?
+                    rows.piece(&records.map_err(StreamError::failed)?)?
                 }
                 RowFormat::Ndjson => lines(&mut rows, &slice)?,
             };
-            Ok::<_, Broken>((piece, rows, page.last))
+            Ok::<_, StreamError>((piece, rows, page.last))
         });
         let (piece, last);
         (piece, rows, last) = read.await?;
@@ -86,7 +86,7 @@ async fn send_all(store: Store, query: AuditQuery, key: PublicKey, format: RowFo
     out.send(rows.end()).await
 }
 
-/// The end of the chain as it is now, and what its first record follows.
+/// Returns the current end of the chain, and what its first record follows.
 fn beginning(tx: &ReadTx, tenant: TenantId, key: &PublicKey) -> Result<(Option<Head>, ChainForm), StoreError> {
     let end = repo::head(tx, tenant)?;
     let first = end.map_or(1, |head| head.end.checkpoint.statement.first);
@@ -96,10 +96,10 @@ fn beginning(tx: &ReadTx, tenant: TenantId, key: &PublicKey) -> Result<(Option<H
     Ok((end, chain))
 }
 
-fn lines(rows: &mut Rows, slice: &[(Found, Option<CheckpointForm>)]) -> Result<Bytes, Broken> {
+fn lines(rows: &mut Rows, slice: &[(Found, Option<CheckpointForm>)]) -> Result<Bytes, StreamError> {
     let mut bytes = Vec::new();
     for (found, checkpoint) in slice {
-        let record: &RawValue = serde_json::from_slice(&found.body).map_err(Broken::failed)?;
+        let record: &RawValue = serde_json::from_slice(&found.body).map_err(StreamError::failed)?;
         bytes.extend_from_slice(&rows.piece(&[RecordLine { record, hash: hex(&found.hash) }])?);
         if let Some(checkpoint) = checkpoint {
             bytes.extend_from_slice(&rows.piece(&[CheckpointLine { checkpoint: checkpoint.clone() }])?);

@@ -1,6 +1,6 @@
-//! An export as lines, and the check of one on any machine: nothing but the lines and the public key is needed.
+//! The lines of an export, and their verification on any machine. It needs only the lines and the public key.
 //!
-//! **Invariant:** a record is in its line byte for byte as it was written, for its hash is over those bytes.
+//! **Invariant:** a line contains its record byte for byte as it was written, because the hash covers those bytes.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
@@ -13,7 +13,7 @@ use super::super::{
     verify::{Break, Verified, Walk},
 };
 
-/// The first line: whose chain it is, and what its first record follows.
+/// The first line: the tenant of the chain, and what its first record follows.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ChainForm {
@@ -24,7 +24,7 @@ pub(super) struct ChainForm {
     pub(super) public_key: String,
 }
 
-/// A checkpoint, as it is shown, exported and kept elsewhere.
+/// The JSON form of a checkpoint.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,26 +48,26 @@ impl CheckpointForm {
 
     pub(super) fn checkpoint(&self) -> Result<Checkpoint, String> {
         let Self { tenant_id, first, number, at, .. } = *self;
-        let signature = self.signature.parse().map_err(|error| format!("the signature of a checkpoint: {error}"))?;
+        let signature = self.signature.parse().map_err(|error| format!("the signature of a checkpoint is not valid: {error}"))?;
         let statement = Statement { tenant_id, first, number, hash: read_hash(&self.hash)?, at };
         Ok(Checkpoint { statement, signature })
     }
 }
 
-/// A checkpoint as JSON.
+/// Returns a checkpoint as JSON.
 pub fn show_checkpoint(checkpoint: &Checkpoint, key: &PublicKey) -> Result<Value, serde_json::Error> {
     serde_json::to_value(CheckpointForm { public_key: Some(key.to_string()), ..CheckpointForm::new(checkpoint) })
 }
 
-/// Reads what [`show_checkpoint`] gives, or a line of an export with a checkpoint in it.
+/// Parses the output of [`show_checkpoint`], or a checkpoint line of an export.
 pub fn parse_checkpoint(text: &str) -> Result<Checkpoint, String> {
-    let wrong = |error: serde_json::Error| format!("not a checkpoint: {error}");
+    let wrong = |error: serde_json::Error| format!("this is not a checkpoint: {error}");
     let line: Value = serde_json::from_str(text).map_err(wrong)?;
     let form = line.get("checkpoint").cloned().unwrap_or(line);
     serde_json::from_value::<CheckpointForm>(form).map_err(wrong)?.checkpoint()
 }
 
-/// A record in its line.
+/// A line with a record.
 #[derive(Debug, Serialize)]
 pub(super) struct RecordLine<'a> {
     pub(super) record: &'a RawValue,
@@ -85,8 +85,8 @@ pub(super) struct ChainLine {
 }
 
 fn read_hash(text: &str) -> Result<Hash, String> {
-    let bytes = data_encoding::HEXLOWER.decode(text.as_bytes()).map_err(|error| format!("a hash cannot be read: {error}"))?;
-    bytes.try_into().map_err(|_| "a hash has 64 hexadecimal digits".to_owned())
+    let bytes = data_encoding::HEXLOWER.decode(text.as_bytes()).map_err(|error| format!("a hash is not valid: {error}"))?;
+    bytes.try_into().map_err(|_| "a hash must have 64 hexadecimal digits".to_owned())
 }
 
 #[derive(Deserialize)]
@@ -106,7 +106,7 @@ struct Line {
     _count: Option<u64>,
 }
 
-/// The check of an export, line by line.
+/// Verifies an export, line by line.
 #[derive(Debug)]
 pub struct ExportCheck<'a> {
     key: &'a PublicKey,
@@ -118,12 +118,12 @@ pub struct ExportCheck<'a> {
 }
 
 impl<'a> ExportCheck<'a> {
-    /// `known` are checkpoints that were kept elsewhere.
+    /// `known` are checkpoints that were stored elsewhere.
     pub fn new(key: &'a PublicKey, known: &'a [Checkpoint]) -> Self {
         Self { key, known, walk: None, ended: false, lines: 0, verified: Verified::default() }
     }
 
-    /// The next line. An error says what is no line of an export; a break of the chain is found at the end.
+    /// Checks the next line. Fails if it is not a line of an export; [`Self::end`] reports a break of the chain.
     pub fn line(&mut self, text: &str) -> Result<(), String> {
         self.lines += 1;
         let number = self.lines;
@@ -140,7 +140,7 @@ impl<'a> ExportCheck<'a> {
                 Ok(())
             }
             (Line { record: Some(_), .. }, None) => {
-                Err(fail("this export does not begin with its chain: only one without filters can be checked".to_owned()))
+                Err(fail("this export does not begin with its chain; only an export without filters can be verified".to_owned()))
             }
             (Line { record: Some(record), hash: Some(hash), .. }, Some(walk)) => {
                 let hash = read_hash(&hash).map_err(fail)?;
@@ -160,7 +160,7 @@ impl<'a> ExportCheck<'a> {
                 self.ended = true;
                 Ok(())
             }
-            _ => Err(fail("this is no line of an export of the audit".to_owned())),
+            _ => Err(fail("this is not a line of an audit export".to_owned())),
         }
     }
 
@@ -168,16 +168,16 @@ impl<'a> ExportCheck<'a> {
         self.verified.breaks.extend(walked.err());
     }
 
-    /// What was found, once all lines were read.
+    /// Returns the result after all lines were read.
     pub fn end(mut self) -> Result<Verified, String> {
         if !self.verified.is_sound() {
             return Ok(self.verified);
         }
-        let walk = self.walk.take().ok_or("this is no export of the audit that can be checked: it has no chain")?;
+        let walk = self.walk.take().ok_or("this audit export cannot be verified: it has no chain; export again without filters")?;
         let walked = walk.end(None);
         self.found(walked);
         if self.verified.is_sound() && !self.ended {
-            return Err("the export is cut off: its last line is missing".to_owned());
+            return Err("the export is incomplete: its last line is missing; export again".to_owned());
         }
         Ok(self.verified)
     }

@@ -1,4 +1,4 @@
-//! The audit on the wire.
+//! The HTTP API of the audit.
 
 mod admin;
 mod export;
@@ -19,7 +19,7 @@ use super::error::AuditError;
 
 #[derive(Tags)]
 enum Area {
-    /// Who did what.
+    /// The audit trail: who did what, and when.
     Audit,
 }
 

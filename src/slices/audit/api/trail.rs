@@ -1,4 +1,4 @@
-//! `/api/admin/audit`: who did what, as pages and as exports, and the newest checkpoint.
+//! `/api/admin/audit`: audit records as pages and as exports, and the newest checkpoint.
 
 use std::sync::Arc;
 
@@ -69,25 +69,26 @@ enum AuditFormat {
 
 #[derive(Debug, Object)]
 struct ListAuditRecords {
-    /// The ids of users and API keys that did it; `system` for the service itself, `local_operator` for the admin socket.
+    /// Returns only records of these actors: ids of users and API keys, `system` for tenantd itself, `local_operator` for the admin
+    /// socket.
     #[oai(validator(min_items = 1, max_items = 50))]
     actor_id: Option<Vec<String>>,
-    /// Kinds of events such as `api_key.created`, `api_key.*` or `*`.
+    /// Returns only records of these event kinds, such as `api_key.created`, `api_key.*` or `*`.
     #[oai(validator(min_items = 1, max_items = 64))]
     action: Option<Vec<String>>,
-    /// What it was done with, such as `api_key` or `user`.
+    /// Returns only records about these kinds of resources, such as `api_key` or `user`.
     #[oai(validator(min_items = 1, max_items = 50))]
     resource_kind: Option<Vec<String>>,
-    /// The ids of the records that it was done with.
+    /// Returns only records about the resources with these ids.
     #[oai(validator(min_items = 1, max_items = 50))]
     resource_id: Option<Vec<String>>,
-    /// What was done at this time or later.
+    /// Returns only records from this time or later.
     since: Option<Timestamp>,
-    /// What was done before this time.
+    /// Returns only records from before this time.
     until: Option<Timestamp>,
-    /// The order; a `-` has the newest first, as pages do when it is absent. Exports have the oldest first then.
+    /// The sort order: `at` for the oldest first, `-at` for the newest first. Defaults to `-at` for pages and to `at` for exports.
     sort: Option<AuditSort>,
-    /// `csv` and `ndjson` stream all records that match. `json` when absent.
+    /// The format of the response. `csv` and `ndjson` stream all matching records. Defaults to the `Accept` header, then to `json`.
     format: Option<AuditFormat>,
     #[oai(flatten)]
     page: PageQuery,
@@ -103,23 +104,24 @@ pub(crate) struct AuditApi {
 
 #[OpenApi(prefix_path = "/api/admin/audit", tag = "Area::Audit")]
 impl AuditApi {
-    /// List who did what
+    /// List audit records
     ///
-    /// Administrative changes, signing in and failing to, creation of secrets, exports, and what the operator did in this tenant: everything
-    /// that the service has answered before this request. Daily work has histories of its own: tickets, devices, contacts, workflow runs
-    /// and what became of VMs are not in it. A filter takes several values, separated by commas, of which one must match. A page can have
-    /// fewer records than `limit`, even none, while there are more: the list is over when `next_cursor` is absent. Records are kept for
-    /// 400 days, unless the operator set another time, also when their events are gone from the feed.
+    /// Returns administrative changes, successful and failed sign-ins, creations of secrets, exports, and the operator's actions in
+    /// this tenant. The list includes every action that was answered before this request. It does not include daily work, which has
+    /// its own history: tickets, devices, contacts, workflow runs and state changes of VMs. A filter accepts several values,
+    /// separated by commas, and matches any of them. A page can have fewer records than `limit`, or none, although more follow: the
+    /// list ends when `next_cursor` is absent. Records are kept for 400 days by default, even after their events have left the
+    /// feed.
     ///
-    /// The records show keys, users and webhook endpoints. So you need all of `api_keys:read`, `events:read`, `users:read` and
-    /// `webhooks:read`. Administrators have them, and so does a key with `*:read`. A key that is restricted to organizations cannot read the
-    /// audit. Records about anything else also need the scope that reads it: without `providers:read` you get none about cloud providers.
-    /// An export that lacks records cannot be checked.
+    /// The records show keys, users and webhook endpoints, so you need all of `api_keys:read`, `events:read`, `users:read` and
+    /// `webhooks:read`. Administrators and keys with `*:read` have them. A key restricted to organizations cannot read the audit.
+    /// Records about other resources also require the scope that reads the resource: without `providers:read`, the list contains no
+    /// records about cloud providers. An export with missing records cannot be verified.
     ///
-    /// `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or `application/x-ndjson`, stream all records. Lines have the
-    /// record as it was written and its `hash`. Without filters, and with the oldest first, they can be checked with `tenantd audit verify`:
-    /// the first line says what the chain begins with, and signed checkpoints stand between the records and at the end. A stream takes no
-    /// `limit`, `cursor` and `include_total`.
+    /// `format=csv` and `format=ndjson`, or an `Accept` header with only `text/csv` or `application/x-ndjson`, stream all records.
+    /// Each NDJSON line contains the record as it was written and its `hash`. `tenantd audit verify` can verify an NDJSON export
+    /// without filters, oldest first: its first line contains the start of the chain, and signed checkpoints follow between the
+    /// records and at the end. A stream does not accept `limit`, `cursor` and `include_total`.
     #[oai(path = "/", method = "get", operation_id = "list_audit_records")]
     async fn list_audit_records(
         &self,
@@ -127,30 +129,30 @@ impl AuditApi {
         request: &Request,
         query: Filter<ListAuditRecords>,
     ) -> Result<ListOrStream<AuditList>, Problem> {
-        let asked = query.0;
-        let format = match asked.format {
+        let params = query.0;
+        let format = match params.format {
             Some(AuditFormat::Json) => None,
             Some(AuditFormat::Csv) => Some(RowFormat::Csv),
             Some(AuditFormat::Ndjson) => Some(RowFormat::Ndjson),
             None => RowFormat::accepted(header(request.headers(), "accept").unwrap_or_default()),
         };
-        let sort = asked.sort.unwrap_or(if format.is_some() { AuditSort::At } else { AuditSort::AtDescending });
-        let filters = Filters { hidden: self.hidden(&auth.principal), ..self.filters(&asked)? };
-        let wanted = AuditQuery { tenant_id: auth.principal.tenant_id, filters, direction: sort.direction() };
+        let sort = params.sort.unwrap_or(if format.is_some() { AuditSort::At } else { AuditSort::AtDescending });
+        let filters = Filters { hidden: self.hidden(&auth.principal), ..self.filters(&params)? };
+        let audit_query = AuditQuery { tenant_id: auth.principal.tenant_id, filters, direction: sort.direction() };
         if let Some(format) = format {
-            refuse_paging(&asked.page)?;
+            refuse_paging(&params.page)?;
             acts::export_started(&self.store, &auth, "audit", format.media_type()).await?;
             self.recorder.catch_up().await?;
-            let stream = export::start(&self.exports, self.store.clone(), wanted, self.public_key, format)?;
+            let stream = export::start(&self.exports, self.store.clone(), audit_query, self.public_key, format)?;
             return Ok(ListOrStream::Stream(stream));
         }
-        let request = PageRequest::new(&auth.context, &asked.page)?;
+        let request = PageRequest::new(&auth.context, &params.page)?;
         self.recorder.catch_up().await?;
         let after = request.after.as_deref().map(|position| u64::from_bytes(position).ok_or_else(mismatch)).transpose()?;
         let (limit, include_total) = (request.limit, request.include_total);
         let read = self.store.scan_for(auth.principal.tenant_id, move |tx| {
-            let page = listing::list(tx, &wanted, after, limit)?;
-            let total = if include_total { Some(listing::total(tx, &wanted)?) } else { None };
+            let page = listing::list(tx, &audit_query, after, limit)?;
+            let total = if include_total { Some(listing::total(tx, &audit_query)?) } else { None };
             let data = page.found.into_iter().map(AuditRecord::try_from).collect::<Result<Vec<_>, _>>()?;
             Ok::<_, AuditError>((data, page.last, total))
         });
@@ -159,10 +161,10 @@ impl AuditApi {
         Ok(ListOrStream::list(&AuditList { data, page: page.clone() }, &page))
     }
 
-    /// Read the newest checkpoint of the audit
+    /// Read the newest audit checkpoint
     ///
-    /// A signature over everything that is in the tenant's audit. Kept elsewhere, it proves later that nothing of it was changed or removed:
-    /// `tenantd audit verify --checkpoint` compares. Not found while nothing was done yet.
+    /// Returns a signature over all records of the tenant's audit. Store it elsewhere to prove later that no record was changed or
+    /// removed: `tenantd audit verify --checkpoint` compares it with the audit. Returns 404 while the audit is empty.
     #[oai(path = "/checkpoint", method = "get", operation_id = "read_audit_checkpoint")]
     async fn read_audit_checkpoint(&self, auth: Allowed<AuditRead>) -> Result<Answer<AuditCheckpoint>, Problem> {
         self.recorder.catch_up().await?;
@@ -173,20 +175,20 @@ impl AuditApi {
 }
 
 impl AuditApi {
-    /// The actions on records that the reader may not read elsewhere. What no scope reads, such as a secret, the four scopes show. Events of
-    /// the installation are in the platform tenant alone.
+    /// Returns the actions on resources that the reader cannot read elsewhere. Resources that no scope reads, such as secrets, are
+    /// visible with the four required scopes. Events of the installation exist only in the platform tenant.
     fn hidden(&self, reader: &Principal) -> Vec<&'static str> {
         let elsewhere = if reader.tenant_kind == TenantKind::Platform { Grants::NONE } else { Grants::of(&[Scope::PlatformRead]) };
         let held = reader.grants.union(elsewhere);
         self.kinds.iter().filter(|kind| !held.covers(kind.reads.reads())).map(|kind| kind.name).collect()
     }
 
-    fn filters(&self, asked: &ListAuditRecords) -> Result<Filters, AuditError> {
+    fn filters(&self, params: &ListAuditRecords) -> Result<Filters, AuditError> {
         let unknown = |parameter: &str, given: &str, suggestion| {
-            Fault::parameter(parameter, "unknown_value", format!("{given} is not known here")).with_suggestion(suggestion)
+            Fault::parameter(parameter, "unknown_value", format!("{given} is not a known value")).with_suggestion(suggestion)
         };
         let (mut faults, mut actions) = (Vec::new(), Vec::new());
-        for given in asked.action.iter().flatten() {
+        for given in params.action.iter().flatten() {
             match self.kinds.parse(given) {
                 Ok(pattern) => actions.push(pattern),
                 Err(error) => {
@@ -195,7 +197,7 @@ impl AuditApi {
                 }
             }
         }
-        let resource_kinds = asked.resource_kind.clone().unwrap_or_default();
+        let resource_kinds = params.resource_kind.clone().unwrap_or_default();
         let subjects = || self.kinds.iter().map(|kind: &EventKind| kind.subject);
         for given in &resource_kinds {
             if !subjects().any(|subject| subject == given) {
@@ -206,12 +208,12 @@ impl AuditApi {
             return Err(AuditError::Invalid(faults));
         }
         Ok(Filters {
-            actor_ids: asked.actor_id.clone().unwrap_or_default(),
+            actor_ids: params.actor_id.clone().unwrap_or_default(),
             actions,
             resource_kinds,
-            resource_ids: asked.resource_id.clone().unwrap_or_default(),
-            since: asked.since,
-            until: asked.until,
+            resource_ids: params.resource_id.clone().unwrap_or_default(),
+            since: params.since,
+            until: params.until,
             hidden: Vec::new(),
         })
     }
@@ -221,12 +223,17 @@ fn mismatch() -> Problem {
     Problem::plain(Code::CursorMismatch)
 }
 
-/// A stream has no pages.
+/// Refuses paging parameters, because a stream has no pages.
 fn refuse_paging(page: &PageQuery) -> Result<(), Problem> {
     let given =
         [("limit", page.limit.is_some()), ("cursor", page.cursor.is_some()), ("include_total", page.include_total.is_some())];
-    let error =
-        |name: &str| FieldError::parameter(name, "not_allowed", format!("{name} has no meaning for a stream of all records"));
+    let error = |name: &str| {
+        FieldError::parameter(
+            name,
+            "not_allowed",
+            format!("{name} cannot be used with csv or ndjson, which stream all records; remove it"),
+        )
+    };
     let errors: Vec<FieldError> = given.iter().filter(|(_, given)| *given).map(|(name, _)| error(name)).collect();
     if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
 }

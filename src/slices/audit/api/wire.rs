@@ -1,4 +1,4 @@
-//! Records of the audit as clients see them.
+//! Wire types of the audit.
 
 use poem_openapi::{Object, types::Any};
 use serde::Serialize;
@@ -27,13 +27,14 @@ examples! {
     AuditCheckpoint => "audit_checkpoint.json",
 }
 
-/// What something was done with.
+/// The resource that an action affected.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct AuditResource {
-    /// Such as `api_key` or `user`.
+    /// The kind of resource, such as `api_key` or `user`.
     kind: String,
+    /// The id of the resource.
     id: String,
-    /// The record's version after it.
+    /// The version of the resource after the action.
     version: u64,
 }
 
@@ -44,29 +45,33 @@ impl From<Subject> for AuditResource {
     }
 }
 
-/// Something that was done.
+/// One action in the audit.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct AuditRecord {
-    /// The place in the tenant's chain: from 1, without gaps.
+    /// The position in the tenant's chain, starting at 1 without gaps.
     number: u64,
+    /// When the action happened.
     at: Timestamp,
     /// The kind of event, such as `api_key.created`.
     action: String,
+    /// Who performed the action.
     actor: Author,
+    /// The resource that the action affected.
     resource: AuditResource,
-    /// What was changed, from what to what, where the kind tells it and it is not larger than 4 KiB.
+    /// The changed fields with their old and new values. Absent if the event kind does not report changes, or if they exceed 4,096
+    /// bytes.
     changes: Option<Any<Value>>,
-    /// The workflow run that did it.
+    /// The workflow run that performed the action. Absent if no run did.
     run_id: Option<RunId>,
-    /// The event of the feed that tells of it.
+    /// The id of the event in the feed.
     event_id: EventId,
     /// The event's number in the tenant's sequence.
     seq: u64,
-    /// A SHA-256 of the event, as receivers of webhooks got it.
+    /// The SHA-256 of the event, as webhook receivers got it.
     event_sha256: String,
-    /// A SHA-256 over the hash of the record before it and this record.
+    /// The SHA-256 over the previous record's hash and this record.
     hash: String,
 }
 
@@ -91,11 +96,13 @@ impl TryFrom<Found> for AuditRecord {
     }
 }
 
-/// A page of the audit.
+/// A page of audit records.
 #[derive(Debug, Object, Serialize)]
 #[oai(example)]
 pub(super) struct AuditList {
+    /// The records of this page.
     pub(super) data: Vec<AuditRecord>,
+    /// The position of this page in the list.
     pub(super) page: Page,
 }
 
@@ -105,7 +112,7 @@ impl Exported for AuditList {
         "{\"record\":{\"number\":17,\"action\":\"user.updated\"},\"hash\":\"9f9f\"}\n{\"_end\":true,\"count\":1}\n";
 }
 
-/// The columns of a table, as paths into the record.
+/// The columns of a CSV export, as paths into the record.
 pub(super) const COLUMNS: [&str; 14] = [
     "number",
     "at",
@@ -123,22 +130,24 @@ pub(super) const COLUMNS: [&str; 14] = [
     "hash",
 ];
 
-/// A signed statement about the tenant's chain: it had the records from `first` to `number` at that time, and the last has this hash.
+/// A signed statement about a tenant's chain: at that time it had the records from `first` to `number`, and the last one has this
+/// hash.
 #[derive(Debug, Object, Serialize)]
 #[oai(example)]
 pub(super) struct AuditCheckpoint {
+    /// The tenant of the chain.
     tenant_id: TenantId,
-    /// The first record that was not past its retention.
+    /// The number of the first record within its retention.
     first: u64,
-    /// The last record.
+    /// The number of the last record.
     number: u64,
     /// The hash of the last record, in hexadecimal.
     hash: String,
     /// The time of the last record.
     at: Timestamp,
-    /// An Ed25519 signature, in hexadecimal.
+    /// The Ed25519 signature, in hexadecimal.
     signature: String,
-    /// What it is checked with, in hexadecimal. The same for the whole installation.
+    /// The public key that verifies the signature, in hexadecimal. It is the same for the whole installation.
     public_key: String,
 }
 
@@ -155,26 +164,29 @@ impl AuditCheckpoint {
     }
 }
 
-/// Where a chain is not what was written.
+/// The position at which a chain was changed or damaged.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct AuditBreak {
+    /// The tenant of the chain.
     tenant_id: TenantId,
-    /// The first record that cannot be trusted.
+    /// The number of the first record that cannot be trusted.
     number: u64,
-    /// What is wrong.
+    /// Why that record cannot be trusted.
     reason: String,
 }
 
-/// What a check of all chains found.
+/// The result of verifying all chains.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct AuditVerification {
-    /// Whether all chains are sound.
+    /// Whether no chain has a problem.
     sound: bool,
-    /// How many chains were checked.
+    /// The number of chains that were checked.
     chains: u64,
+    /// The number of records that were checked.
     records: u64,
-    /// How many checkpoints were checked.
+    /// The number of checkpoints that were checked.
     checkpoints: u64,
+    /// The problems that were found. Empty if all chains are sound.
     breaks: Vec<AuditBreak>,
 }
 

@@ -1,5 +1,5 @@
-//! Chains as they leave for another installation and arrive there. Records keep their bytes and hashes; signatures stay behind, and the
-//! other installation signs anew what it has got.
+//! Export and import of chains when a tenant moves to another installation. Records keep their bytes and hashes. Signatures are not
+//! exported; the importing installation signs the chain again.
 
 use std::sync::Arc;
 
@@ -19,23 +19,23 @@ use super::{
 
 const LAST_PLACE: u64 = 1 << 53;
 
-/// A record as it is written in a line.
+/// A record in the export file.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordForm {
     number: u64,
-    /// The bytes that are hashed.
+    /// The hashed bytes.
     body: String,
     hash: String,
 }
 
-/// A checkpoint without its signature.
+/// A checkpoint in the export file, without its signature.
 #[derive(Debug, Serialize, Deserialize)]
 struct CheckpointForm {
     first: u64,
     number: u64,
     hash: String,
     at: Timestamp,
-    /// The key of its last record.
+    /// The key of the last record that the checkpoint covers.
     place: u64,
 }
 
@@ -47,14 +47,14 @@ struct HeadForm {
 
 fn parse_hash(text: &str) -> Result<Hash, PortError> {
     let bytes = HEXLOWER.decode(text.as_bytes()).ok().and_then(|bytes| Hash::try_from(bytes).ok());
-    bytes.ok_or_else(|| PortError::Wrong("its hash is not 64 hexadecimal digits".to_owned()))
+    bytes.ok_or_else(|| PortError::Wrong("hash: must be 64 hexadecimal digits".to_owned()))
 }
 
 impl CheckpointForm {
-    /// Numbers and places that can be: places are counted on, and end far above any log.
+    /// Checks that numbers and places are in range. Later places count on from them, so they have an upper limit.
     fn check(&self) -> Result<(), PortError> {
         let is_sound = 1 <= self.first && self.first <= self.number && self.number <= LAST_PLACE && self.place <= LAST_PLACE;
-        if is_sound { Ok(()) } else { Err(PortError::wrong("its numbers cannot be")) }
+        if is_sound { Ok(()) } else { Err(PortError::wrong("first, number or place is out of range")) }
     }
 
     fn new(record: &CheckpointRecord) -> Self {
@@ -71,7 +71,7 @@ impl CheckpointForm {
     }
 }
 
-/// `verify` walks the tenant's chain once it is stored, and says where it breaks.
+/// `verify` checks the tenant's chain after it is stored, and returns where it breaks.
 pub(crate) fn portable(
     signer: &Arc<Signer>,
     verify: impl Fn(&ReadTx, TenantId) -> Result<Result<(), String>, StoreError> + Send + Sync + 'static,
@@ -94,7 +94,7 @@ pub(crate) fn portable(
             if (entry.tenant_id, entry.number) == (*tenant, record.number) {
                 return Ok(());
             }
-            Err(PortError::Wrong(format!("this is record {} of {}", entry.number, entry.tenant_id)))
+            Err(PortError::Wrong(format!("the body contains record {} of {}", entry.number, entry.tenant_id)))
         })
         .boxed(),
         Carrier::turning(
@@ -117,7 +117,7 @@ pub(crate) fn portable(
                 Ok(Some((tenant, HeadRecord { end: end.sign(tenant, &of_heads)?, kept_at, imported: Some(imported) })))
             },
         )
-        // A chain that breaks would make the audit of the whole installation unsound.
+        // A broken chain would make the verification of the whole installation fail.
         .verified_by(move |tx, arrival| verify(tx, arrival.tenant)?.map_err(PortError::Wrong))
         .boxed(),
     ]

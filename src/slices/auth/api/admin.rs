@@ -1,4 +1,4 @@
-//! `/internal/admin/users`: users of any tenant, for whoever may open the admin socket.
+//! `/internal/admin/users`: users of any tenant, for callers with access to the admin socket.
 
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
@@ -23,21 +23,25 @@ use super::super::{error::AuthError, model::NewUser, service::Users};
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
-/// How many users one call lists.
+/// The maximum number of users in a response.
 const MAX_LISTED: usize = 10_000;
 
 /// A member of staff to create in a tenant.
 #[derive(Debug, Object)]
 struct CreateStaff {
+    /// The e-mail address to sign in with, unique within the tenant.
     #[oai(validator(min_length = 3, max_length = 254))]
     email: String,
+    /// The name of the person.
     #[oai(validator(min_length = 1, max_length = 100))]
     name: String,
+    /// The role of the person. `operator` is for the platform tenant only.
     role: Role,
+    /// The password, 12 to 256 characters.
     #[oai(write_only, validator(min_length = 12, max_length = 256))]
     password: String,
 }
@@ -46,16 +50,19 @@ struct CreateStaff {
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 struct ResetPassword {
+    /// The e-mail address of the user.
     #[oai(validator(min_length = 3, max_length = 254))]
     email: String,
-    /// The tenant, where the address is that of several.
+    /// The tenant of the user. Required if several tenants have this address.
     tenant_id: Option<TenantId>,
+    /// The new password, 12 to 256 characters.
     #[oai(write_only, validator(min_length = 12, max_length = 256))]
     password: String,
 }
 
 #[derive(Debug, Object, Serialize)]
 struct UserList {
+    /// The users, oldest first.
     data: Vec<UserView>,
 }
 
@@ -69,7 +76,8 @@ pub(crate) struct AdminUsersApi {
 impl AdminUsersApi {
     /// Create a user in a tenant
     ///
-    /// An operator belongs to the platform tenant, and everyone else to another. The e-mail address is unique within the tenant.
+    /// Creates a member of staff with a password. Operators belong to the platform tenant, all other roles to other tenants. The
+    /// e-mail address must be unique within the tenant.
     #[oai(path = "/tenants/:id/users", method = "post", operation_id = "create_tenant_user")]
     async fn create_tenant_user(
         &self,
@@ -97,7 +105,7 @@ impl AdminUsersApi {
 
     /// List the staff of a tenant
     ///
-    /// At most 10,000, the oldest first, without their passwords.
+    /// Returns up to 10,000 members of staff, oldest first, without their passwords.
     #[oai(path = "/tenants/:id/users", method = "get", operation_id = "list_tenant_users")]
     async fn list_tenant_users(&self, _auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<UserList>, Problem> {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
@@ -108,7 +116,7 @@ impl AdminUsersApi {
 
     /// Set a user's password
     ///
-    /// Ends all of the user's sessions. Where several tenants have the address, `tenant_id` names the one.
+    /// Sets the password and ends all sessions of the user. If several tenants have this address, `tenant_id` selects one.
     #[oai(path = "/users/reset-password", method = "post", operation_id = "reset_user_password")]
     async fn reset_user_password(
         &self,

@@ -1,4 +1,4 @@
-//! Signing in and out on the wire, and users for the admin socket.
+//! The HTTP API of sign-in, users and sessions.
 
 mod admin;
 mod examples;
@@ -27,11 +27,11 @@ use super::error::{AuthError, TenantChoice};
 
 #[derive(Tags)]
 enum Area {
-    /// People: staff who sign in, and contacts at organizations.
+    /// Users: staff who sign in, and contacts at organizations.
     Users,
 }
 
-/// A field that is wrong for this kind of user.
+/// Returns the problem for a field that does not fit the kind of user.
 fn for_kind(field: &str, code: &str, message: &str) -> Problem {
     Problem::from(vec![Fault::new(format!("/{field}"), code, message).depending_on(&["kind"])])
 }
@@ -42,12 +42,16 @@ impl From<AuthError> for Problem {
         match error {
             AuthError::NotFound => Self::plain(Code::NotFound),
             AuthError::BadToken => {
-                Self::new(Code::InvalidCredentials, "The token is not valid, or not any more; ask an administrator for a new one.")
+                Self::new(Code::InvalidCredentials, "The token is not valid or has expired. Ask an administrator for a new one.")
                     .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"")
             }
-            AuthError::NotStaff => Self::new(Code::InvalidTransition, "Only staff sign in; a contact has no password."),
+            AuthError::NotStaff => {
+                Self::new(Code::InvalidTransition, "The user is a contact. Only staff can sign in and have a password.")
+            }
             AuthError::Required(field, whom) => for_kind(field, "required", &format!("{field} is required for {whom}")),
-            AuthError::NotFor(field, whom) => for_kind(field, "not_allowed", &format!("{field} is not for {whom}")),
+            AuthError::NotFor(field, whom) => {
+                for_kind(field, "not_allowed", &format!("{field} is not allowed for {whom}; remove it"))
+            }
             AuthError::Lacking(lacking) => lacking.into(),
             AuthError::BadPassword(message) => invalid("/password", "wrong_form", message),
             AuthError::Refused => Self::new(Code::InvalidCredentials, "E-mail address or password is wrong.")
@@ -55,15 +59,21 @@ impl From<AuthError> for Problem {
             AuthError::TenantRequired(tenants) => {
                 let shown = |choice: TenantChoice| json!({"id": choice.id, "name": choice.name, "slug": choice.slug});
                 let tenants: Vec<Value> = tenants.into_iter().map(shown).collect();
-                Self::new(Code::TenantRequired, "The address belongs to several tenants. Name one of them.")
-                    .with("tenants", tenants)
+                Self::new(
+                    Code::TenantRequired,
+                    "The address belongs to several tenants. Send `tenant` with the id or slug of one of them.",
+                )
+                .with("tenants", tenants)
             }
             AuthError::Throttled { retry_after_seconds } => {
-                Self::new(Code::RateLimited, "Too many wrong passwords for this account.").retry_after(retry_after_seconds)
+                Self::new(Code::RateLimited, "Too many wrong passwords for this account. Wait before you retry.")
+                    .retry_after(retry_after_seconds)
             }
             AuthError::Keys(error) => error.into(),
             AuthError::Directory(error) => error.into(),
-            AuthError::Password(PasswordError::Busy) => Self::unavailable("Too many people are signing in.", 1),
+            AuthError::Password(PasswordError::Busy) => {
+                Self::unavailable("Too many sign-ins at the same time. Retry in a moment.", 1)
+            }
             AuthError::Password(error @ (PasswordError::Failed(_) | PasswordError::Unacceptable(_))) => Self::internal(error),
             AuthError::Event(error) => Self::internal(error),
             AuthError::Store(error) => error.into(),

@@ -1,4 +1,4 @@
-//! `/api/auth`: signing in with a password, signing out, and who am I.
+//! `/api/auth`: signing in with a password, signing out, and the current credential.
 
 use poem::Request;
 use poem_openapi::{
@@ -33,39 +33,43 @@ enum Area {
     Authentication,
 }
 
-/// Who signs in.
+/// The credentials to sign in with.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 struct Login {
+    /// The e-mail address of the user.
     #[oai(validator(min_length = 1, max_length = 254))]
     email: String,
+    /// The password of the user.
     #[oai(write_only, validator(min_length = 1, max_length = 256))]
     password: String,
-    /// The id or slug of the tenant. Needed only where the address and the password are right at several tenants: then the answer is
-    /// `tenant_required`, and names them.
+    /// The id or slug of the tenant. Required only if the password is right at several tenants: the request then fails with
+    /// `tenant_required`, which lists them.
     #[oai(validator(min_length = 1, max_length = 63))]
     tenant: Option<String>,
 }
 
-/// A password that someone sets for themselves.
+/// The request to set a password with a token.
 #[derive(Debug, Object)]
 struct SetPassword {
-    /// The token that an administrator gave out.
+    /// The token that an administrator issued.
     #[oai(write_only, validator(min_length = 1, max_length = 100))]
     token: String,
+    /// The new password, 12 to 256 characters.
     #[oai(write_only, validator(min_length = 12, max_length = 256))]
     password: String,
 }
 
-/// A session that has begun. Its token is in the cookie.
+/// A new session. Its token is in the cookie.
 #[derive(Debug, Object, Serialize)]
 struct LoggedIn {
+    /// The user who signed in.
     user: UserView,
-    /// When the session ends in any case; without requests it ends earlier.
+    /// When the session ends at the latest. It ends earlier if it is not used.
     expires_at: Timestamp,
 }
 
-/// 200 with who signed in; 409 where the password is right at several tenants.
+/// 200 with the user who signed in; 409 if the password is right at several tenants.
 #[derive(Debug)]
 struct SignedInAnswer(Answer<LoggedIn>);
 
@@ -99,24 +103,31 @@ enum CredentialKind {
 /// The tenant that a credential belongs to.
 #[derive(Debug, Object, Serialize)]
 struct SessionTenant {
+    /// The id of the tenant.
     id: TenantId,
+    /// The name of the tenant.
     name: String,
-    /// `standard`, `evaluation` or `platform`.
+    /// The kind of tenant: `standard`, `evaluation` or `platform`.
     kind: String,
 }
 
-/// Who the caller is, and what they may do.
+/// The identity and the scopes of the credential.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 struct SessionInfo {
+    /// The kind of credential: `user` for a session, `api_key`, or `local_operator` for the admin socket.
     kind: CredentialKind,
-    /// The user's or the key's id.
+    /// The id of the user or the API key. Absent for the local operator.
     id: Option<String>,
+    /// The name of the user or the API key.
     name: String,
+    /// The e-mail address of the user. Absent for other credentials.
     email: Option<String>,
+    /// The role of the user. Absent for other credentials.
     role: Option<Role>,
+    /// The tenant that the credential belongs to.
     tenant: SessionTenant,
-    /// Every scope, with wildcards written out.
+    /// All scopes of the credential, with wildcards expanded.
     scopes: Vec<String>,
 }
 
@@ -129,13 +140,14 @@ pub(crate) struct AuthApi {
 impl AuthApi {
     /// Sign in with a password
     ///
-    /// Sets the session cookie, and ends the session of a cookie that came along. After five wrong passwords for an account no further one
-    /// is looked at for a while. An address can belong to the staff of several tenants; the password decides which account it is. If the
-    /// password is right for several, the answer is 409 `tenant_required` with the tenants: repeat the request with `tenant`.
+    /// Starts a session and sets the session cookie. If the request contains a session cookie, that session ends. After five wrong
+    /// passwords for an account, tenantd refuses further attempts for a while. An address can belong to staff of several tenants;
+    /// the password decides which account signs in. If the password is right for several accounts, the request fails with 409
+    /// `tenant_required` and lists the tenants: repeat the request with `tenant`.
     #[oai(path = "/login", method = "post", operation_id = "login")]
     async fn login(&self, _class: Marked<SignIn>, request: &Request, body: Body<Login>) -> Result<SignedInAnswer, Problem> {
         let context = RequestContext::of(request)?;
-        // Another site must not be able to sign a browser in as somebody else.
+        // Another site must not be able to sign a browser in as a different user.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
         let former = session_token(request.headers(), context.secure);
         let Login { email, password, tenant } = body.0;
@@ -152,8 +164,8 @@ impl AuthApi {
 
     /// Set a password with a token
     ///
-    /// The token is the one that an administrator got when they created the user or asked for a new password. It works once. All
-    /// sessions of the user end.
+    /// Sets the password of the user that the token was issued for, and ends all of the user's sessions. An administrator gets the
+    /// token when they create the user or request a new password. It works once.
     #[oai(path = "/password", method = "post", operation_id = "set_password")]
     async fn set_password(&self, _class: Marked<SignIn>, body: Body<SetPassword>) -> Result<Empty, Problem> {
         let SetPassword { token, password } = body.0;
@@ -163,7 +175,7 @@ impl AuthApi {
 
     /// Sign out
     ///
-    /// Ends the session of the cookie and removes the cookie. With an API key nothing happens.
+    /// Ends the session of the cookie and removes the cookie. With an API key, the request has no effect.
     #[oai(path = "/logout", method = "post", operation_id = "logout")]
     async fn logout(&self, auth: Allowed<SignedIn>, _full: Marked<WhileFull>, request: &Request) -> Result<Empty, Problem> {
         let secure = auth.context.secure;
@@ -174,9 +186,9 @@ impl AuthApi {
         Ok(forget.fold(Empty::new(), |answer, (name, value)| answer.with_header(name, &value)))
     }
 
-    /// Tell who I am
+    /// Read the current credential
     ///
-    /// The user or the key of the credential, its tenant, and every scope that it has.
+    /// Returns the user or the API key of the credential, its tenant, and all of its scopes.
     #[oai(path = "/session", method = "get", operation_id = "read_session")]
     async fn read_session(&self, auth: Allowed<SignedIn>) -> Result<Answer<SessionInfo>, Problem> {
         Ok(Answer::new(&session_info(&auth.principal)))

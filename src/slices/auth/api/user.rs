@@ -1,4 +1,4 @@
-//! `/api/admin/users/{id}`: one user. The collection's changes end here too.
+//! `/api/admin/users/{id}`: one user. The handlers of the collection share `update` and `remove`.
 
 use poem_openapi::{OpenApi, param::Path};
 
@@ -6,7 +6,7 @@ use tenantd_base::id::UserId;
 use tenantd_directory::{self as directory, User, UserChange, UserView};
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Judged, target},
+    input::{Lenient, target},
     need::{Allowed, UsersRead, UsersWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -24,7 +24,7 @@ pub(super) fn path(id: UserId) -> String {
     format!("/api/admin/users/{id}")
 }
 
-/// A user with the name of their organization.
+/// Returns a user with the name of their organization.
 pub(super) fn show(tx: &impl Read, user: User) -> Result<UserView, StoreError> {
     let organization = match user.organization_id() {
         Some(id) => directory::organization(tx, user.tenant_id, id)?,
@@ -42,7 +42,7 @@ pub(crate) struct UserApi {
 impl UserApi {
     /// Read a user
     ///
-    /// A member of staff or a contact, by their id.
+    /// Returns a member of staff or a contact.
     #[oai(path = "/:id", method = "get", operation_id = "read_user")]
     async fn read_user(
         &self,
@@ -61,34 +61,34 @@ impl UserApi {
         Ok(Found::new(&shown, shown.version))
     }
 
-    /// Change a user by their path
+    /// Change a user by path
     ///
-    /// The same as the change with `?id=`. What the body does not name stays as it is.
+    /// Changes the user like `PUT /api/admin/users?id=`. Fields that the body omits keep their values.
     #[oai(path = "/:id", method = "put", operation_id = "update_user_by_id")]
     async fn update_user_by_id(
         &self,
         auth: Allowed<UsersWrite>,
         id: Path<UserId>,
         if_match: IfMatch,
-        body: Judged<UpdateUser>,
+        body: Lenient<UpdateUser>,
     ) -> Result<Changed<UserView>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         update(&self.users, &self.store, &auth, id, if_match, body.0).await
     }
 
-    /// Remove a user by their path
+    /// Remove a user by path
     ///
-    /// The same as the removal with `?id=`.
+    /// Removes the user like `DELETE /api/admin/users?id=`.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_user_by_id")]
     async fn delete_user_by_id(&self, auth: Allowed<UsersWrite>, id: Path<UserId>, if_match: IfMatch) -> Result<Empty, Problem> {
         remove(&self.users, &self.store, &auth, id.0, if_match).await
     }
 
-    /// Give a user a token for a new password
+    /// Issue a password token for a user
     ///
-    /// Returns the token this once; one that was issued before no longer works. Your credential must cover the role of the user. The old
-    /// password works until the person has set a new one. The token ends when the role or the address of the user changes, and when you lose
-    /// the rights that you issued it with.
+    /// Creates a token for a new password and returns it. The token is not shown again, and earlier tokens stop working. Your
+    /// credential must cover the role of the user. The old password works until the user has set a new one. The token stops working
+    /// if the role or the address of the user changes, or if you lose the rights that you issued it with.
     #[oai(path = "/:id/reset-password", method = "post", operation_id = "issue_password_token")]
     async fn issue_password_token(
         &self,

@@ -1,4 +1,4 @@
-//! `/api/admin/users/{id}/sessions`: where someone is signed in, and the end of it.
+//! `/api/admin/users/{id}/sessions`: lists and ends the sessions of a user.
 
 use poem_openapi::{Object, OpenApi, param::Path};
 
@@ -34,7 +34,7 @@ pub(crate) struct UserSessionsApi {
 impl UserSessionsApi {
     /// List the sessions of a user
     ///
-    /// Every session that has not reached its end, in no particular order.
+    /// Returns all sessions that have not expired, in no particular order.
     #[oai(path = "/:id/sessions", method = "get", operation_id = "list_user_sessions")]
     async fn list_user_sessions(
         &self,
@@ -69,7 +69,7 @@ impl UserSessionsApi {
 
     /// End the sessions of a user
     ///
-    /// All of them, at once. The user can sign in again.
+    /// Ends all sessions of the user immediately. The user can sign in again.
     #[oai(path = "/:id/sessions", method = "delete", operation_id = "delete_user_sessions")]
     async fn delete_user_sessions(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Empty, Problem> {
         let intent = auth.context.guarding_intent(&auth.principal);

@@ -1,4 +1,4 @@
-//! `/api/admin/users/{id}/sso`: the end of the link between a user and who they are at an identity provider.
+//! `/api/admin/users/{id}/sso`: removes the link between a user and their identity at an identity provider.
 
 use poem_openapi::{OpenApi, param::Path};
 
@@ -26,8 +26,8 @@ pub(crate) struct UserSsoApi {
 impl UserSsoApi {
     /// Unlink a user from their identity provider
     ///
-    /// Their sessions end. The next sign-on with their e-mail address links them anew: for somebody who has got another account at the
-    /// provider. A user who is not linked stays as they are.
+    /// Removes the link and ends the user's sessions. The next sign-on with their e-mail address links them again. Use this when a
+    /// person got a new account at the provider. A user without a link stays unchanged, but their sessions end.
     #[oai(path = "/:id/sso", method = "delete", operation_id = "unlink_user")]
     async fn unlink_user(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Changed<UserView>, Problem> {
         let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));

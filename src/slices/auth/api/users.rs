@@ -1,4 +1,4 @@
-//! `/api/admin/users`: the collection, with the target of a change in the query or in the body.
+//! `/api/admin/users`: the collection. A change names its user in the query or in the body.
 
 use poem_openapi::{Object, OpenApi};
 
@@ -10,7 +10,7 @@ use tenantd_base::{
 use tenantd_directory::{NewUser, PersonKind, UserQuery, UserStatus, UserView, list_users};
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Filter, Judged, OptionalBody, target},
+    input::{Filter, Lenient, OptionalBody, target},
     need::{Allowed, UsersRead, UsersWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -38,16 +38,18 @@ word_type! {
 
 #[derive(Debug, Object)]
 struct ListUsers {
+    /// Returns only users of this kind.
     kind: Option<PersonKind>,
-    /// Staff of this role.
+    /// Returns only staff with this role.
     role: Option<Role>,
+    /// Returns only users with this status.
     status: Option<Word<UserStatus>>,
-    /// Contacts of this organization.
+    /// Returns only contacts of this organization.
     organization_id: Option<OrganizationId>,
-    /// A part of the name or the e-mail address, in any case.
+    /// Returns only users whose name or e-mail address contains this text. Ignores case.
     #[oai(validator(min_length = 1, max_length = 100))]
     q: Option<String>,
-    /// The order; a `-` reverses it. Newest first when absent.
+    /// The sort order. A leading `-` reverses it. Defaults to `-created_at` (newest first).
     sort: Option<UserSort>,
     #[oai(flatten)]
     page: PageQuery,
@@ -70,7 +72,7 @@ impl ListUsers {
 
 #[derive(Debug, Object)]
 struct UserTarget {
-    /// The user, unless the body names them.
+    /// The id of the user. Required unless the body contains `id`.
     id: Option<UserId>,
 }
 
@@ -83,14 +85,14 @@ pub(crate) struct UsersApi {
 impl UsersApi {
     /// List users
     ///
-    /// The tenant's staff and contacts.
+    /// Returns the tenant's staff and contacts.
     #[oai(path = "/", method = "get", operation_id = "list_users")]
     async fn list_users(&self, auth: Allowed<UsersRead>, query: Filter<ListUsers>) -> Result<Listed<UserView>, Problem> {
         let request = PageRequest::new(&auth.context, &query.0.page)?;
-        let wanted = query.0.query(auth.principal.tenant_id);
+        let user_query = query.0.query(auth.principal.tenant_id);
         let reading = request.clone();
         let found = self.store.scan_for(auth.principal.tenant_id, move |tx| {
-            let page = list_users(tx, &wanted, reading.after.as_deref(), reading.limit, reading.include_total)?;
+            let page = list_users(tx, &user_query, reading.after.as_deref(), reading.limit, reading.include_total)?;
             let shown: Result<Vec<UserView>, StoreError> = page.users.into_iter().map(|user| show(tx, user)).collect();
             Ok::<_, StoreError>((shown?, page.last, page.total))
         });
@@ -100,14 +102,15 @@ impl UsersApi {
 
     /// Create a user
     ///
-    /// Staff get a link to set their password with, and the token in it for `POST /api/auth/password`: both are in the answer this once, and
-    /// work once, within 72 hours. You can only give a role that your own credential covers: its scopes, over the whole tenant, from any network.
+    /// Creates a member of staff or a contact. For staff, the response contains a link to set their password, and the token in it
+    /// for `POST /api/auth/password`. Both are shown only in this response, and work once within 72 hours. You can only assign a
+    /// role that your own credential covers: its scopes, over the whole tenant, from any network.
     #[oai(path = "/", method = "post", operation_id = "create_user")]
     async fn create_user(
         &self,
         auth: Allowed<UsersWrite>,
         idempotency_key: IdempotencyKey,
-        body: Judged<CreateUser>,
+        body: Lenient<CreateUser>,
     ) -> Result<Created<UserWithToken>, Problem> {
         let new = NewUser::try_from(body.0)?;
         let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
@@ -124,18 +127,19 @@ impl UsersApi {
 
     /// Change a user
     ///
-    /// Name the user by `?id=` or by `id` in the body. Your credential must cover the role before and after the change. Lowering the role and
-    /// disabling the user need `users:write` alone; changing the address of a member of staff does not. The last active administrator stays one.
+    /// Changes the user that `?id=` or `id` in the body names. Your credential must cover the role before and after the change.
+    /// Lowering the role and disabling the user require only `users:write`. Changing the address of a member of staff requires that
+    /// you cover their role. The last active administrator cannot be disabled or demoted.
     ///
-    /// Disabling a user pauses the API keys that they own, also through other keys. Lowering their role pauses those that it no longer covers. Somebody
-    /// who covers such a key can take it over.
+    /// Disabling a user pauses the API keys that they own, directly or through other keys. Lowering their role pauses the keys that
+    /// it no longer covers. A caller who covers such a key can take it over.
     #[oai(path = "/", method = "put", operation_id = "update_user")]
     async fn update_user(
         &self,
         auth: Allowed<UsersWrite>,
         query: Filter<UserTarget>,
         if_match: IfMatch,
-        body: Judged<UpdateUser>,
+        body: Lenient<UpdateUser>,
     ) -> Result<Changed<UserView>, Problem> {
         let id = target(query.0.id, body.0.id)?;
         user::update(&self.users, &self.store, &auth, id, if_match, body.0).await
@@ -143,8 +147,9 @@ impl UsersApi {
 
     /// Remove a user
     ///
-    /// Name the user by `?id=` or by `id` in the body. Their sessions end, and the API keys that they own are paused, also through other keys. Somebody who covers
-    /// such a key can take it over. The last active administrator cannot be removed.
+    /// Removes the user that `?id=` or `id` in the body names. Their sessions end, and tenantd pauses the API keys that they own,
+    /// directly or through other keys. A caller who covers such a key can take it over. The last active administrator cannot be
+    /// removed.
     #[oai(path = "/", method = "delete", operation_id = "delete_user")]
     async fn delete_user(
         &self,

@@ -1,4 +1,4 @@
-//! Users as administrators send them.
+//! Wire types of users and sessions.
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
@@ -17,22 +17,23 @@ use tenantd_store::events::{Describe, Described};
 
 use super::super::{accounts::PasswordToken, error::AuthError, model};
 
-/// A user to create.
+/// The request to create a user.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateUser {
-    /// The e-mail address that staff sign in with; required for them.
+    /// The e-mail address. Required for staff, who sign in with it.
     #[oai(validator(min_length = 3, max_length = 254))]
     pub(super) email: Option<String>,
+    /// The name of the person.
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) name: String,
-    /// `staff` when absent.
+    /// The kind of user. Defaults to `staff`.
     pub(super) kind: Option<PersonKind>,
-    /// What staff may do; required for them.
+    /// The role, which determines the scopes. Required for staff, not allowed for contacts.
     pub(super) role: Option<Role>,
-    /// Where a contact belongs.
+    /// The organization of a contact. Not allowed for staff.
     pub(super) organization_id: Option<OrganizationId>,
-    /// The id in the system that the user comes from, unique in the tenant.
+    /// The id of the user in the system that they come from, unique within the tenant.
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) external_id: Option<String>,
 }
@@ -53,23 +54,25 @@ impl TryFrom<CreateUser> for NewUser {
     }
 }
 
-/// A change of a user. What is absent stays as it is; `null` clears.
+/// The request to change a user. Fields that you omit keep their values; `null` clears a field.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UpdateUser {
-    /// The user, unless the path or the query names them.
+    /// The id of the user. Required unless the path or the query contains it.
     pub(super) id: Option<UserId>,
-    /// The e-mail address.
+    /// The e-mail address. Staff sign in with it.
     #[oai(validator(min_length = 3, max_length = 254))]
     pub(super) email: Option<String>,
+    /// The name of the person.
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) name: Option<String>,
-    /// Of staff.
+    /// The role of a member of staff.
     pub(super) role: Option<Role>,
-    /// Of a contact.
+    /// The organization of a contact. `null` removes it.
     pub(super) organization_id: Change<OrganizationId>,
-    /// A disabled user cannot sign in, and their sessions end.
+    /// Whether the user can sign in. Disabling a user ends their sessions.
     pub(super) status: Option<Word<UserStatus>>,
+    /// The id of the user in the system that they come from, unique within the tenant. `null` removes it.
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) external_id: Change<String>,
 }
@@ -81,23 +84,24 @@ impl From<UpdateUser> for UserChange {
     }
 }
 
-/// The user to remove.
+/// Names the user to remove.
 #[derive(Debug, Object)]
 pub(super) struct RemoveUser {
-    /// The user, unless the query names them.
+    /// The id of the user. Required unless the query contains `id`.
     pub(super) id: Option<UserId>,
 }
 
-/// A user, with the token that staff set their password with.
+/// A user, with a token to set their password.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UserWithToken {
-    /// For `POST /api/auth/password`, once. It cannot be had again; give it to the person on a way that is safe.
+    /// The token for `POST /api/auth/password`. It works once and is not shown again: give it to the person over a secure channel.
+    /// Absent for contacts.
     pub(super) password_token: Option<String>,
-    /// The page where the person sets their password with the token, without anything else.
+    /// The page where the person sets their password. The link contains the token. Absent for contacts.
     pub(super) password_link: Option<String>,
-    /// When the token ends.
+    /// When the token expires. Absent for contacts.
     pub(super) password_token_expires_at: Option<Timestamp>,
     #[oai(flatten)]
     #[serde(flatten)]
@@ -115,14 +119,16 @@ impl UserWithToken {
     }
 }
 
-/// Someone who is signed in.
+/// A session of a user.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct UserSession {
+    /// The id of the session.
     pub(super) id: SessionId,
+    /// When the user signed in.
     pub(super) created_at: Timestamp,
-    /// When it was last used, to the minute.
+    /// When the session was last used. Updated about once a minute.
     pub(super) last_seen_at: Timestamp,
-    /// When it ends in any case.
+    /// When the session ends at the latest. It ends earlier if it is not used.
     pub(super) expires_at: Timestamp,
 }
 
@@ -134,26 +140,29 @@ pub(crate) enum SignInMethod {
     Sso,
 }
 
-/// The identity provider that somebody wanted to sign in through.
+/// The identity provider of a sign-in attempt.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(crate) struct IdentityProviderReference {
+    /// The id of the identity provider.
     id: IdentityProviderId,
+    /// The name of the identity provider. Absent if it no longer exists.
     name: Option<String>,
 }
 
-/// A sign-in that was refused.
+/// A refused sign-in.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(crate) struct RefusedSignIn {
-    /// How they tried to sign in.
+    /// How the person tried to sign in.
     method: SignInMethod,
-    /// Such as `wrong_password`, `wrong_nonce`, `email_not_verified` or `account_disabled`.
+    /// Why the sign-in was refused, such as `wrong_password`, `wrong_nonce`, `email_not_verified` or `account_disabled`.
     reason: String,
-    /// Absent where it is not known who it was.
+    /// The user who tried to sign in. Absent if unknown.
     user: Option<PersonReference>,
+    /// The identity provider of the attempt. Present only for single sign-on.
     identity_provider: Option<IdentityProviderReference>,
 }
 

@@ -1,4 +1,4 @@
-//! `/api/backup/customer-aggregate`.
+//! `/api/backup/customer-aggregate`: the backup report over all customers.
 
 use std::sync::Arc;
 
@@ -44,7 +44,7 @@ vocabulary! {
 }
 
 word_type! {
-    BackupSort, "BackupSort", "What rows are sorted by; a minus turns the order round.";
+    BackupSort, "BackupSort", "The sort field. A leading minus reverses the order.";
 }
 
 impl BackupSort {
@@ -77,23 +77,26 @@ pub(super) enum BackupView {
     Evidence,
 }
 
-/// Which organizations a report is about.
+/// Selects the organizations in a report.
 #[derive(Clone, Debug, Object)]
 pub(super) struct BackupFilters {
+    /// Returns only these organizations.
     #[oai(validator(min_items = 1, max_items = 200))]
     pub(super) organization_id: Option<Vec<OrganizationId>>,
+    /// Returns only organizations in these states.
     #[oai(validator(min_items = 1, max_items = 5))]
     pub(super) state: Option<Vec<State>>,
-    /// Organizations with a score below this. One without a score is not among them.
+    /// Returns only organizations whose score is below this value. Organizations without a score do not match.
     #[oai(validator(minimum(value = "1"), maximum(value = "101")))]
     pub(super) score_lt: Option<u8>,
-    /// Organizations with less of their eligible devices protected than so many percent.
+    /// Returns only organizations that protect less than this percentage of their eligible devices.
     #[oai(validator(minimum(value = "1"), maximum(value = "101")))]
     pub(super) coverage_lt: Option<u8>,
-    /// Organizations with a device that stands so to its objective.
+    /// Returns only organizations that have a device in one of these RPO states.
     #[oai(validator(min_items = 1, max_items = 3))]
     pub(super) rpo: Option<Vec<Rpo>>,
-    /// `score` when absent: the worst first, organizations without any job before them, and those with nothing to back up last.
+    /// The sort order. Defaults to `score`: organizations without any job first, then the lowest score, and organizations without
+    /// eligible devices last.
     pub(super) sort: Option<BackupSort>,
 }
 
@@ -119,13 +122,13 @@ impl BackupFilters {
 struct ReportBackup {
     #[oai(flatten)]
     filters: BackupFilters,
-    /// Count jobs over this time only.
+    /// Returns job counts for this window only. When absent, for all windows.
     window: Option<Window>,
-    /// Add what each part of a score was made from.
+    /// Whether to add the inputs of each part of the score. Defaults to false.
     explain: Option<bool>,
-    /// `evidence` is a signed statement, for auditors and insurers.
+    /// The view of the report: `rows` by default, or `evidence` for a signed statement for auditors and insurers.
     view: Option<BackupView>,
-    /// `csv` and `ndjson` stream the whole report, without pages.
+    /// The format of the report: `json` by default. `csv` and `ndjson` stream the whole report without pages.
     format: Option<BackupFormat>,
     #[oai(flatten)]
     page: PageQuery,
@@ -139,21 +142,23 @@ pub(crate) struct AggregateApi {
 
 #[OpenApi(prefix_path = "/api/backup", tag = "Area::Backup")]
 impl AggregateApi {
-    /// Report how well customers are backed up
+    /// Report the backup status of customers
     ///
-    /// A row an organization, the worst first, and a `summary` over all that match. A score is made of five parts, each rounded down to
-    /// whole points: coverage (25), recency (30), success of the last 7 days (15), verification (20) and resilience (10). Caps hold it
-    /// down: no restore test within 90 days (79), a server whose newest restore point is twice as old as allowed (59), a server without a
-    /// restore point of the last 30 days (49). `explain=true` shows what each part was made from. The report follows each job at once, and
-    /// devices that come or change within moments.
+    /// Returns one row per organization, the worst first, and a `summary` over all matching organizations. The score is the sum of
+    /// five parts, each rounded down to whole points: coverage (25), recency (30), success of the last 7 days (15), verification
+    /// (20) and resilience (10). Caps limit the score: no restore test within 90 days (79), a server whose newest restore point is
+    /// more than twice as old as allowed (59), a server without a restore point in the last 30 days (49). `explain=true` adds the
+    /// inputs of each part. The report includes each job at once, and device changes within seconds.
     ///
-    /// `view=evidence` answers with a statement on the organizations of the page and a signature over it: `jws` is a JSON Web Signature
-    /// (RFC 7515, compact, `EdDSA`) whose payload is the statement, byte for byte. To verify it, take the key with its `kid` from
-    /// `/documentation/keys/` of this installation, over a connection that you trust, and give both to any JOSE library; or check the Ed25519
-    /// signature (the third part) over the first two parts with the dot between them. It takes no `explain`, `window` and `format`.
+    /// `view=evidence` returns a signed statement about the organizations on the page. `jws` is a JSON Web Signature (RFC 7515,
+    /// compact, `EdDSA`) whose payload is the statement, byte for byte. To verify it, get the key with its `kid` from
+    /// `/documentation/keys/` of this installation over a connection that you trust, and pass both to any JOSE library. Or verify
+    /// the Ed25519 signature (the third part) over the first two parts including the dot between them. This view does not allow
+    /// `explain`, `window` and `format`.
     ///
-    /// `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or `application/x-ndjson`, stream all rows, as they were at one
-    /// moment. The last line of `ndjson` is `{"_end":true,"count":…}`. A stream takes no `limit`, `cursor` and `include_total`.
+    /// `format=csv` and `format=ndjson`, or an `Accept` header with only `text/csv` or `application/x-ndjson`, stream all rows from
+    /// one snapshot. The last line of `ndjson` is `{"_end":true,"count":…}`. A stream does not allow `limit`, `cursor` and
+    /// `include_total`.
     #[oai(path = "/customer-aggregate", method = "get", operation_id = "report_backup_customers")]
     async fn report_backup_customers(
         &self,
@@ -162,34 +167,35 @@ impl AggregateApi {
         request: &Request,
         query: Filter<ReportBackup>,
     ) -> Result<ListOrStream<BackupAggregate>, Problem> {
-        let asked = query.0;
-        let format = match asked.format {
+        let parameters = query.0;
+        let format = match parameters.format {
             Some(BackupFormat::Json) => None,
             Some(BackupFormat::Csv) => Some(RowFormat::Csv),
             Some(BackupFormat::Ndjson) => Some(RowFormat::Ndjson),
             None => RowFormat::accepted(header(request.headers(), "accept").unwrap_or_default()),
         };
-        refuse_what_has_no_meaning(&asked, format.is_some())?;
+        refuse_unsupported_parameters(&parameters, format.is_some())?;
         let (principal, now) = (auth.principal.clone(), auth.context.now);
-        let shape = Shape { now, window: asked.window, explain: asked.explain.unwrap_or(false) };
-        let wanted = asked.filters.query(principal.tenant_id, principal.reach.clone(), now);
+        let shape = Shape { now, window: parameters.window, explain: parameters.explain.unwrap_or(false) };
+        let aggregate_query = parameters.filters.query(principal.tenant_id, principal.reach.clone(), now);
         if let Some(format) = format {
             acts::export_started(&self.store, &auth, "backup_posture", format.media_type()).await?;
-            return Ok(ListOrStream::Stream(export::start(&self.exports, self.store.clone(), wanted, shape, format)?));
+            return Ok(ListOrStream::Stream(export::start(&self.exports, self.store.clone(), aggregate_query, shape, format)?));
         }
-        let page = PageRequest::new(&auth.context, &asked.page)?;
-        let signer = (asked.view == Some(BackupView::Evidence)).then(|| self.signer.clone());
+        let page = PageRequest::new(&auth.context, &parameters.page)?;
+        let signer = (parameters.view == Some(BackupView::Evidence)).then(|| self.signer.clone());
         if signer.is_some() {
             acts::export_started(&self.store, &auth, "backup_evidence", "application/json").await?;
         }
-        let read =
-            self.store.scan_for(principal.tenant_id, move |tx| report(tx, &wanted, shape, &page, &principal, signer.as_deref()));
+        let read = self
+            .store
+            .scan_for(principal.tenant_id, move |tx| report(tx, &aggregate_query, shape, &page, &principal, signer.as_deref()));
         let (report, page) = read.await?;
         Ok(ListOrStream::list(&report, &page))
     }
 }
 
-type Reported = (BackupAggregate, tenantd_http::page::Page);
+type ReportPage = (BackupAggregate, tenantd_http::page::Page);
 
 fn report(
     tx: &ReadTx,
@@ -198,13 +204,13 @@ fn report(
     request: &PageRequest,
     principal: &Principal,
     signer: Option<&Signer>,
-) -> Result<Reported, BackupError> {
+) -> Result<ReportPage, BackupError> {
     let found = listing::find(tx, query)?;
     let total = request.include_total.then_some(found.len() as u64);
     let summary = listing::summarize(&found, query.now);
     let (found, last) = listing::page(found, query.descending, request.after.as_deref(), request.limit);
     let page = request.page(last, total);
-    let shown = found.into_iter().map(|weighed| listing::show(tx, weighed)).collect::<Result<Vec<_>, _>>()?;
+    let shown = found.into_iter().map(|assessment| listing::show(tx, assessment)).collect::<Result<Vec<_>, _>>()?;
     let mut report = BackupAggregate { page: Some(page.clone()), ..BackupAggregate::default() };
     if let Some(signer) = signer {
         report.evidence = Some(evidence::make(shown, principal, query.now, signer)?);
@@ -215,19 +221,19 @@ fn report(
     Ok((report, page))
 }
 
-/// A stream has no pages, and a statement has one form.
-fn refuse_what_has_no_meaning(asked: &ReportBackup, is_stream: bool) -> Result<(), Problem> {
-    let (page, is_evidence) = (&asked.page, asked.view == Some(BackupView::Evidence));
+/// Rejects page parameters for a stream, and parameters that the evidence view does not support.
+fn refuse_unsupported_parameters(parameters: &ReportBackup, is_stream: bool) -> Result<(), Problem> {
+    let (page, is_evidence) = (&parameters.page, parameters.view == Some(BackupView::Evidence));
     let given = [
         ("limit", page.limit.is_some(), is_stream),
         ("cursor", page.cursor.is_some(), is_stream),
         ("include_total", page.include_total.is_some(), is_stream),
-        ("explain", asked.explain.is_some(), is_evidence),
-        ("window", asked.window.is_some(), is_evidence),
+        ("explain", parameters.explain.is_some(), is_evidence),
+        ("window", parameters.window.is_some(), is_evidence),
         ("format", is_stream, is_evidence),
     ];
-    let reason = if is_evidence { "evidence" } else { "a stream of the whole report" };
-    let error = |name: &str| FieldError::parameter(name, "not_allowed", format!("{name} has no meaning for {reason}"));
+    let reason = if is_evidence { "view=evidence" } else { "format=csv or format=ndjson" };
+    let error = |name: &str| FieldError::parameter(name, "not_allowed", format!("{name} cannot be combined with {reason}"));
     let refused = given.iter().filter(|(_, given, refused)| *given && *refused);
     let errors: Vec<FieldError> = refused.map(|(name, ..)| error(name)).collect();
     if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }

@@ -1,4 +1,4 @@
-//! Rows and sums of the report as clients see them.
+//! The rows and the summary of the report on the wire.
 
 use poem_openapi::Object;
 use serde::Serialize;
@@ -13,16 +13,18 @@ use tenantd_http::page::Page;
 
 use super::{
     super::{
-        listing::{self, Summary, Weighed, coverage_percent},
+        listing::{self, Assessment, Summary, coverage_percent},
         model::{self, Cap, Counts, Posture, Share, State, Trouble, Window},
     },
     evidence::BackupEvidence,
 };
 
-/// A device by its id and name.
+/// A device, with its ID and name.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupDevice {
+    /// The ID of the device.
     pub(super) id: DeviceId,
+    /// The name of the device.
     pub(super) name: String,
 }
 
@@ -32,95 +34,102 @@ impl From<&DeviceLabel> for BackupDevice {
     }
 }
 
-/// The points of each part; together they make up the score before its caps.
+/// The points of each part. Their sum is the score before caps.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupScoreParts {
-    /// Of 25: protected devices by eligible ones.
+    /// Up to 25 points: the share of eligible devices that are protected.
     pub(super) coverage: u8,
-    /// Of 30: devices within their objective, those at risk by half. Servers count three times.
+    /// Up to 30 points: the share of devices within their objective. Devices at risk count half; servers count three times.
     pub(super) recency: u8,
-    /// Of 15: jobs of the last 7 days that left a restore point, by all that did, failed or were missed.
+    /// Up to 15 points: the share of jobs in the last 7 days that left a restore point. Failed and missed jobs lower it.
     pub(super) success: u8,
-    /// Of 20: all when the last restore test is within `restore_test_every_days`, half within twice that.
+    /// Up to 20 points: 20 if the last restore test is within `restore_test_every_days`, 10 within twice that time, else 0.
     pub(super) verification: u8,
-    /// Of 10: 3 for three copies, 2 for two media, 3 for one offsite, 2 for one that nobody can remove.
+    /// Up to 10 points: 3 for three copies, 2 for two media, 3 for an offsite copy, 2 for an immutable copy.
     pub(super) resilience: u8,
 }
 
+/// A cap that limits the score.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupCap {
+    /// The reason for the cap.
     pub(super) code: Cap,
-    /// The score is not higher.
+    /// The highest score that this cap allows.
     pub(super) most: u8,
 }
 
+/// The number of devices by protection.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupDevices {
-    /// All devices, as the asset inventory counts them.
+    /// The number of all devices in the asset inventory.
     pub(super) total: u64,
-    /// Those that are to be backed up: in use (`active` or `in_repair`), of a class that `workloads` names, and not switched off. `server`
-    /// stands for servers and hypervisors, `workstation` and `vm` for the classes of the same name. Other classes are not backed up.
+    /// The number of devices that must be backed up: in use (`active` or `in_repair`), of a class in `workloads`, with backups
+    /// enabled. `server` includes servers and hypervisors. `workstation` and `vm` include the classes with these names. Devices of
+    /// other classes are never eligible.
     pub(super) eligible: u64,
-    /// Eligible devices with a restore point of the last 30 days. The inventory finds the same devices by `protected=true`.
+    /// The number of eligible devices with a restore point from the last 30 days. The inventory lists them with `protected=true`.
     pub(super) protected: u64,
-    /// Eligible devices without one. The inventory finds the same devices by `protected=false`.
+    /// The number of eligible devices without such a restore point. The inventory lists them with `protected=false`.
     pub(super) unprotected: u64,
-    /// Rounded down; absent where no device is eligible.
+    /// The percentage of eligible devices that are protected, rounded down. Absent if no device is eligible.
     pub(super) coverage_percent: Option<u8>,
 }
 
+/// The times of the last successful and failed jobs.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupLast {
-    /// When a job last succeeded.
+    /// The time of the last successful job. Absent if there is none.
     pub(super) success_at: Option<Timestamp>,
-    /// When a job last failed.
+    /// The time of the last failed job. Absent if there is none.
     pub(super) failure_at: Option<Timestamp>,
-    /// Eligible devices without any success.
+    /// The number of eligible devices without any successful backup.
     pub(super) never_backed_up: u64,
 }
 
-/// The device that has breached its objective for the longest.
+/// The device that has breached its objective for the longest time.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupWorst {
+    /// The device.
     pub(super) device: BackupDevice,
-    /// Since when it breaches it.
+    /// When the breach started.
     pub(super) breached_at: Timestamp,
 }
 
-/// Eligible devices by how they stand to their objective.
+/// The number of eligible devices in each RPO state.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupRpoCounts {
     /// Devices whose newest restore point is younger than three quarters of the objective.
     pub(super) ok: u64,
-    /// Devices whose newest restore point is older than that, and within the objective.
+    /// Devices whose newest restore point is older than that, but within the objective.
     pub(super) at_risk: u64,
-    /// Devices whose newest restore point is older than the objective allows, or that have had none for as long.
+    /// Devices whose newest restore point is older than the objective, or that have had none for longer than the objective.
     pub(super) breached: u64,
-    /// Devices that were never backed up, and have been eligible for less time than the objective allows.
+    /// Devices without any backup that have been eligible for less time than the objective.
     pub(super) pending: u64,
-    /// The device that has breached its objective for the longest.
+    /// The device that has breached its objective for the longest time. Absent if none has, and in the summary.
     pub(super) worst: Option<BackupWorst>,
 }
 
+/// The number of jobs by result.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupJobCounts {
-    /// Jobs that succeeded.
+    /// The number of jobs that succeeded.
     pub(super) succeeded: u32,
-    /// Jobs that ended with a warning.
+    /// The number of jobs that ended with a warning.
     pub(super) warning: u32,
-    /// Jobs that failed.
+    /// The number of jobs that failed.
     pub(super) failed: u32,
-    /// Jobs that were due and did not run.
+    /// The number of jobs that were due and did not run.
     pub(super) missed: u32,
-    /// Those that left a restore point by all, rounded down; absent where there are none.
+    /// The percentage of these jobs that left a restore point, rounded down. Absent if there are no jobs.
     pub(super) success_percent: Option<u8>,
 }
 
@@ -137,20 +146,20 @@ impl From<Counts> for BackupJobCounts {
     }
 }
 
-/// Jobs that ended in the last hours and days: this hour and the 23 before, today and the 6 or 29 days before, of UTC.
+/// Job counts by end time, in UTC: the current hour and the 23 before it, and today with the 6 or 29 days before it.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupJobs {
-    /// Jobs of the last 24 hours.
+    /// Jobs of the last 24 hours. Absent if `window` selects a different time.
     #[oai(rename = "24h")]
     #[serde(rename = "24h")]
     pub(super) day: Option<BackupJobCounts>,
-    /// Jobs of the last 7 days.
+    /// Jobs of the last 7 days. Absent if `window` selects a different time.
     #[oai(rename = "7d")]
     #[serde(rename = "7d")]
     pub(super) week: Option<BackupJobCounts>,
-    /// Jobs of the last 30 days.
+    /// Jobs of the last 30 days. Absent if `window` selects a different time.
     #[oai(rename = "30d")]
     #[serde(rename = "30d")]
     pub(super) month: Option<BackupJobCounts>,
@@ -163,27 +172,29 @@ impl BackupJobs {
     }
 }
 
+/// The storage that the backups use.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupStorage {
-    /// What the newest restore points of all devices hold.
+    /// The total size of the newest restore points of all devices, in bytes.
     pub(super) protected_bytes: u64,
-    /// How much more that is than at the end of the day 30 days ago (UTC). Backups that began since then have grown from nothing.
+    /// The change of this size since the end of the day 30 days ago (UTC), in bytes. If the backups began later, the growth starts
+    /// at 0.
     pub(super) growth_30d_bytes: i64,
 }
 
-/// Three copies on two media, one of them offsite. The data itself is a copy on a local medium; a target counts while a restore point of
-/// the last 30 days is on it.
+/// The 3-2-1 rule: three copies on two media, one of them offsite. The original data counts as a copy on a local medium. A target
+/// counts while it has a restore point from the last 30 days.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupRule321 {
-    /// How many copies there are.
+    /// The number of copies, including the original data.
     pub(super) copies: u32,
-    /// How many kinds of media the copies are on.
+    /// The number of different kinds of media.
     pub(super) media: u32,
-    /// Whether a copy is off-site.
+    /// Whether a copy is offsite.
     pub(super) offsite: bool,
-    /// Whether a copy cannot be changed.
+    /// Whether a copy is immutable.
     pub(super) immutable: bool,
-    /// Whether the rule is met.
+    /// Whether the organization meets the rule.
     pub(super) compliant: bool,
 }
 
@@ -194,26 +205,29 @@ impl From<model::Rule321> for BackupRule321 {
     }
 }
 
+/// The restore tests.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupTests {
-    /// When a restore was last tested.
+    /// The time of the last restore test. Absent if there was none.
     pub(super) last_restore_test_at: Option<Timestamp>,
 }
 
-/// The worst that is wrong with a device.
+/// The most severe issue of a device.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupIssue {
+    /// The kind of issue.
     pub(super) code: Trouble,
-    /// `critical` for `rpo_breached` and `unprotected`, else `warning`.
+    /// The severity: `critical` for `rpo_breached` and `unprotected`, otherwise `warning`.
     pub(super) severity: String,
+    /// The affected device.
     pub(super) device: BackupDevice,
-    /// Since when it is so.
+    /// When the issue started.
     pub(super) since: Timestamp,
-    /// The ticket that was opened for it.
+    /// The ticket for this issue. Absent if there is none.
     pub(super) ticket: Option<TicketId>,
 }
 
@@ -232,76 +246,83 @@ impl BackupIssue {
     }
 }
 
-/// What the parts of a score were made from.
+/// The inputs of the score.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupExplanation {
-    /// How many devices have a recent restore point.
+    /// The number of eligible devices with a restore point from the last 30 days.
     pub(super) protected: u64,
-    /// How many devices are to be backed up.
+    /// The number of devices that must be backed up.
     pub(super) eligible: u64,
-    /// Twice the weight of devices within their objective, and the weight of those at risk; a device that was never backed up adds none.
+    /// Twice the weight of the devices within their objective, plus the weight of the devices at risk. Devices without any backup
+    /// add nothing.
     pub(super) recency_credit: u64,
-    /// Eligible devices, servers three times.
+    /// The number of eligible devices. Servers count three times.
     pub(super) recency_weight: u64,
-    /// Jobs of the last 7 days that succeeded.
+    /// The number of jobs in the last 7 days that left a restore point.
     pub(super) jobs_good_7d: u64,
-    /// Jobs of the last 7 days.
+    /// The number of jobs in the last 7 days, including missed ones.
     pub(super) jobs_all_7d: u64,
-    /// How long ago a restore was last tested, in days.
+    /// The number of days since the last restore test. Absent if there was none.
     pub(super) restore_test_age_days: Option<u64>,
-    /// How often a restore must be tested, in days.
+    /// The maximum number of days between restore tests.
     pub(super) restore_test_every_days: u32,
-    /// How many copies there are.
+    /// The number of copies, including the original data.
     pub(super) copies: u32,
-    /// How many kinds of media the copies are on.
+    /// The number of different kinds of media.
     pub(super) media: u32,
-    /// Whether a copy is off-site.
+    /// Whether a copy is offsite.
     pub(super) offsite: bool,
-    /// Whether a copy cannot be changed.
+    /// Whether a copy is immutable.
     pub(super) immutable: bool,
-    /// Servers whose newest restore point is older than twice the objective.
+    /// The number of servers whose newest restore point is older than twice the objective.
     pub(super) servers_breached_twice: u64,
-    /// Servers without a recent restore point.
+    /// The number of servers without a restore point from the last 30 days.
     pub(super) unprotected_servers: u64,
     /// The sum of the parts, before caps.
     pub(super) sum: u8,
 }
 
-/// How well an organization is backed up.
+/// The backup status of an organization.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupRow {
+    /// The organization.
     pub(super) organization: OrganizationReference,
-    /// The time that the figures are of.
+    /// The time of this status.
     pub(super) as_of: Timestamp,
+    /// The overall state of the organization's backups.
     pub(super) state: State,
-    /// From 0 to 100: the sum of the parts, or the lowest cap that applies. Absent where there was never a job or nothing is to be backed
-    /// up, as are its parts.
+    /// The score from 0 to 100: the sum of the parts, or the lowest cap that applies. The score and its parts are absent if there
+    /// was never a job or no device is eligible.
     pub(super) score: Option<u8>,
+    /// The points of each part of the score.
     pub(super) score_parts: Option<BackupScoreParts>,
-    /// What limits the score.
+    /// The caps that apply to the score.
     pub(super) caps: Vec<BackupCap>,
-    /// Only with `explain=true`, where there is a score.
+    /// The inputs of the score. Only with `explain=true`, and if there is a score.
     pub(super) explanation: Option<BackupExplanation>,
-    /// The devices of the organization, counted.
+    /// The number of devices by protection.
     pub(super) devices: BackupDevices,
-    /// When jobs last succeeded and failed.
+    /// The times of the last successful and failed jobs.
     pub(super) last: BackupLast,
+    /// The number of eligible devices in each RPO state.
     pub(super) rpo: BackupRpoCounts,
+    /// The job counts of the last hours and days.
     pub(super) jobs: BackupJobs,
-    /// How much space the backups take.
+    /// The storage that the backups use.
     pub(super) storage: BackupStorage,
+    /// Whether the backups meet the 3-2-1 rule.
     pub(super) rule_321: BackupRule321,
-    /// The results of restore tests.
+    /// The restore tests.
     pub(super) verification: BackupTests,
-    /// At most 20, the worst first.
+    /// The devices with issues, the worst first. At most 20.
     pub(super) issues: Vec<BackupIssue>,
 }
 
-/// What a row is to show.
+/// What a row includes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) now: Timestamp,
@@ -324,9 +345,9 @@ fn rpo(share: &Share, worst: Option<BackupWorst>) -> BackupRpoCounts {
     BackupRpoCounts { ok, at_risk, breached, pending, worst }
 }
 
-fn explanation(weighed: &Weighed, now: Timestamp) -> Option<BackupExplanation> {
-    let weighing = weighed.weighing.as_ref()?;
-    let (rollup, rule) = (&weighed.rollup, weighed.rule);
+fn explanation(assessment: &Assessment, now: Timestamp) -> Option<BackupExplanation> {
+    let breakdown = assessment.breakdown.as_ref()?;
+    let (rollup, rule) = (&assessment.rollup, assessment.rule);
     let (good, all) = rollup.jobs(Window::Week, now).rate();
     Some(BackupExplanation {
         protected: rollup.share.protected,
@@ -336,42 +357,42 @@ fn explanation(weighed: &Weighed, now: Timestamp) -> Option<BackupExplanation> {
         jobs_good_7d: good,
         jobs_all_7d: all,
         restore_test_age_days: rollup.last_verified_at.map(|at| now.since(at).as_secs() / 86_400),
-        restore_test_every_days: weighed.policy.verification.restore_test_every_days,
+        restore_test_every_days: assessment.policy.verification.restore_test_every_days,
         copies: rule.copies,
         media: rule.media,
         offsite: rule.offsite,
         immutable: rule.immutable(),
         servers_breached_twice: rollup.share.servers_breached_twice,
         unprotected_servers: rollup.share.unprotected_servers,
-        sum: weighing.coverage + weighing.recency + weighing.success + weighing.verification + weighing.resilience,
+        sum: breakdown.coverage + breakdown.recency + breakdown.success + breakdown.verification + breakdown.resilience,
     })
 }
 
 impl BackupRow {
-    pub(super) fn new(shown: listing::Shown, shape: Shape) -> Self {
-        let listing::Shown { weighed, organization, troubled } = shown;
-        let (rollup, now) = (&weighed.rollup, shape.now);
+    pub(super) fn new(shown: listing::ReportRow, shape: Shape) -> Self {
+        let listing::ReportRow { assessment, organization, troubled } = shown;
+        let (rollup, now) = (&assessment.rollup, shape.now);
         let share = &rollup.share;
-        let parts = weighed.weighing.as_ref().map(|weighing| BackupScoreParts {
-            coverage: weighing.coverage,
-            recency: weighing.recency,
-            success: weighing.success,
-            verification: weighing.verification,
-            resilience: weighing.resilience,
+        let parts = assessment.breakdown.as_ref().map(|breakdown| BackupScoreParts {
+            coverage: breakdown.coverage,
+            recency: breakdown.recency,
+            success: breakdown.success,
+            verification: breakdown.verification,
+            resilience: breakdown.resilience,
         });
         let worst = troubled.first().and_then(|(posture, device)| match posture.trouble? {
             (Trouble::RpoBreached, breached_at) => Some(BackupWorst { device: device.into(), breached_at }),
             _ => None,
         });
-        let caps = weighed.weighing.iter().flat_map(|weighing| &weighing.caps);
+        let caps = assessment.breakdown.iter().flat_map(|breakdown| &breakdown.caps);
         Self {
             organization: organization.into(),
             as_of: now,
-            state: weighed.state,
-            score: weighed.weighing.as_ref().map(|weighing| weighing.score),
+            state: assessment.state,
+            score: assessment.breakdown.as_ref().map(|breakdown| breakdown.score),
             score_parts: parts,
             caps: caps.map(|cap| BackupCap { code: *cap, most: cap.most() }).collect(),
-            explanation: if shape.explain { explanation(&weighed, now) } else { None },
+            explanation: if shape.explain { explanation(&assessment, now) } else { None },
             devices: devices(share),
             last: BackupLast {
                 success_at: rollup.last_success_at,
@@ -381,45 +402,48 @@ impl BackupRow {
             rpo: rpo(share, worst),
             jobs: BackupJobs::new(shape.window, |window| rollup.jobs(window, now)),
             storage: BackupStorage { protected_bytes: share.bytes, growth_30d_bytes: rollup.growth(now) },
-            rule_321: weighed.rule.into(),
+            rule_321: assessment.rule.into(),
             verification: BackupTests { last_restore_test_at: rollup.last_verified_at },
             issues: troubled.iter().filter_map(|(posture, device)| BackupIssue::new(posture, device)).collect(),
         }
     }
 }
 
-/// How many organizations are in each state.
+/// The number of organizations in each state.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupStates {
-    /// Organizations in the state `healthy`.
+    /// The number of organizations in the state `healthy`.
     pub(super) healthy: u64,
-    /// Organizations in the state `warning`.
+    /// The number of organizations in the state `warning`.
     pub(super) warning: u64,
-    /// Organizations in the state `critical`.
+    /// The number of organizations in the state `critical`.
     pub(super) critical: u64,
-    /// Organizations in the state `unprotected`.
+    /// The number of organizations in the state `unprotected`.
     pub(super) unprotected: u64,
-    /// Organizations in the state `unknown`.
+    /// The number of organizations in the state `unknown`.
     pub(super) unknown: u64,
 }
 
-/// What all organizations come to that match, on this page or not.
+/// The totals over all matching organizations, including those on other pages.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupSummary {
-    /// How many organizations there are.
+    /// The number of matching organizations.
     pub(super) organizations: u64,
+    /// The number of organizations in each state.
     pub(super) states: BackupStates,
-    /// The mean of the scores that there are, rounded down.
+    /// The mean of all scores, rounded down. Absent if no organization has a score.
     pub(super) mean_score: Option<u64>,
-    /// The devices, counted.
+    /// The number of devices by protection.
     pub(super) devices: BackupDevices,
-    /// Devices without a successful backup.
+    /// The number of eligible devices without any successful backup.
     pub(super) never_backed_up: u64,
+    /// The number of eligible devices in each RPO state.
     pub(super) rpo: BackupRpoCounts,
+    /// The job counts of the last hours and days.
     pub(super) jobs: BackupJobs,
-    /// How much space the backups take.
+    /// The storage that the backups use.
     pub(super) storage: BackupStorage,
 }
 
@@ -440,15 +464,17 @@ impl BackupSummary {
     }
 }
 
-/// A page of organizations with the sums over all; or evidence.
+/// A page of organizations with a summary over all matches, or the evidence view.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct BackupAggregate {
-    /// Absent with `view=evidence`.
+    /// The rows of the page. Absent with `view=evidence`.
     pub(super) data: Option<Vec<BackupRow>>,
+    /// The position of this page in the list.
     pub(super) page: Option<Page>,
+    /// The totals over all matching organizations. Absent with `view=evidence`.
     pub(super) summary: Option<BackupSummary>,
-    /// Only with `view=evidence`.
+    /// The signed statement. Only with `view=evidence`.
     pub(super) evidence: Option<BackupEvidence>,
 }

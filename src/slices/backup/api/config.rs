@@ -1,11 +1,11 @@
-//! `/api/backup/config`.
+//! `/api/backup/config`: the backup configuration of a scope.
 
 use std::sync::Arc;
 
 use poem_openapi::{Object, OpenApi};
 
 use tenantd_http::{
-    input::{Filter, Judged},
+    input::{Filter, Lenient},
     need::{Allowed, BackupRead, BackupWrite},
     precondition::IfMatch,
     problem::Problem,
@@ -21,15 +21,15 @@ use super::{
 
 #[derive(Debug, Object)]
 struct ReadBackupConfig {
-    /// `tenant`, or the id of an organization or a device. The tenant when absent.
+    /// The scope to read: `tenant`, or the ID of an organization or a device. Defaults to `tenant`.
     scope: Option<Scope>,
 }
 
 #[derive(Debug, Object)]
 struct ReplaceBackupConfig {
-    /// `tenant`, or the id of an organization or a device.
+    /// The scope to change: `tenant`, or the ID of an organization or a device.
     scope: Scope,
-    /// Check everything and say what would happen, but change nothing.
+    /// Whether to check the change and report its impact without applying it. Defaults to false.
     dry_run: Option<bool>,
 }
 
@@ -40,12 +40,12 @@ pub(crate) struct ConfigApi {
 
 #[OpenApi(prefix_path = "/api/backup", tag = "Area::Backup")]
 impl ConfigApi {
-    /// Read what is set for backups
+    /// Read the backup configuration
     ///
-    /// For the tenant, an organization or a device: what it has set itself (`own`), what holds for it (`effective`), and where each field
-    /// comes from that it has not set (`inherited_from`). A field comes as a whole from the nearest scope that sets it: the device, its
-    /// organization, the tenant, else the defaults. The `ETag` counts the changes of `own`, for `If-Match`; `effective` changes with the
-    /// scopes above too.
+    /// Returns the configuration of the tenant, an organization or a device: its own settings (`own`), the resulting settings
+    /// (`effective`), and the source of each inherited field (`inherited_from`). Each field comes as a whole from the nearest scope
+    /// that sets it: the device, its organization, the tenant, or the defaults. The `ETag` is the version of `own`, for `If-Match`.
+    /// `effective` also changes when a scope above changes.
     #[oai(path = "/config", method = "get", operation_id = "read_backup_config")]
     async fn read_backup_config(
         &self,
@@ -59,21 +59,22 @@ impl ConfigApi {
         Ok(Changed::new(&BackupConfig::from(read), version))
     }
 
-    /// Replace what is set for backups
+    /// Replace the backup configuration
     ///
-    /// The body takes the place of all that the scope has set; a field that is absent is inherited, and `{}` inherits everything. It is
-    /// refused when a target would lock restore points for longer than the retention keeps them, for the scope or for one below it
-    /// (months count 30 days). It holds at once; the devices are judged by it in the background, within seconds.
+    /// Replaces all of the scope's own settings with the body. Absent fields are inherited, and `{}` inherits everything. The
+    /// request fails if a target would lock restore points for longer than the retention keeps them, in this scope or in one below
+    /// it. Months count as 30 days. The change applies at once, and tenantd re-evaluates the devices in the background within
+    /// seconds.
     ///
-    /// `dry_run=true` checks the same and answers with `impact`, and changes nothing. A key for some organizations cannot change what holds
-    /// for the tenant.
+    /// With `dry_run=true`, the request runs the same checks, returns `impact`, and changes nothing. A key restricted to
+    /// organizations cannot change tenant-wide settings.
     #[oai(path = "/config", method = "put", operation_id = "replace_backup_config")]
     async fn replace_backup_config(
         &self,
         auth: Allowed<BackupWrite>,
         if_match: IfMatch,
         query: Filter<ReplaceBackupConfig>,
-        body: Judged<BackupSettings>,
+        body: Lenient<BackupSettings>,
     ) -> Result<Changed<BackupConfig>, Problem> {
         let own = body.0.into_model().map_err(BackupError::Invalid)?;
         let (service, intent, scope) = (self.service.clone(), auth.context.intent(&auth.principal), query.0.scope);

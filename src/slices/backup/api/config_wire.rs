@@ -1,4 +1,4 @@
-//! What is set for backups as clients see it.
+//! The backup configuration on the wire.
 
 use std::collections::BTreeMap;
 
@@ -25,122 +25,131 @@ pub(super) enum BackupRhythm {
     Cron,
 }
 
-/// The hours in which jobs begin, on the clock of the schedule's time zone; over midnight when the end is before the start.
+/// The hours in which jobs start, in the time zone of the schedule. If the end is before the start, the window spans midnight.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupWindow {
-    /// Such as `22:00`.
+    /// The start of the window, such as `22:00`.
     #[oai(validator(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub(super) start: String,
-    /// Such as `06:00`.
+    /// The end of the window, such as `06:00`.
     #[oai(validator(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub(super) end: String,
 }
 
-/// When backups are due. A backup is missed when half an interval has passed since the time at which it was due.
+/// When backups are due. A backup counts as missed when half an interval has passed since its due time.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupSchedule {
+    /// The kind of schedule.
     pub(super) kind: BackupRhythm,
-    /// Of an `interval`, and only there.
+    /// The interval in minutes. Required for `interval`, not allowed for `cron`.
     #[oai(validator(minimum(value = "5"), maximum(value = "44640")))]
     pub(super) every_minutes: Option<u32>,
-    /// Of `cron`, and only there: five fields such as `0 1 * * 1-5`.
+    /// A cron expression with five fields, such as `0 1 * * 1-5`. Required for `cron`, not allowed for `interval`.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) cron: Option<String>,
-    /// An IANA name such as `Europe/Berlin`.
+    /// The IANA name of the time zone, such as `Europe/Berlin`.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) timezone: String,
+    /// The hours in which jobs start. Absent if they can start at any time.
     pub(super) window: Option<BackupWindow>,
 }
 
-/// Of each of so many hours, days, weeks, months and years that have a restore point, the newest is kept, in UTC; the newest of all always.
+/// How many hours, days, weeks, months and years to keep. For each of these periods that has a restore point, the newest one is
+/// kept. Periods are in UTC. The newest restore point overall is always kept.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupRetention {
-    /// How many hourly backups to keep.
+    /// The number of hourly restore points to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "168")))]
     pub(super) hourly: u16,
-    /// How many daily backups to keep.
+    /// The number of daily restore points to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "366")))]
     pub(super) daily: u16,
-    /// How many weekly backups to keep.
+    /// The number of weekly restore points to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "260")))]
     pub(super) weekly: u16,
-    /// How many monthly backups to keep.
+    /// The number of monthly restore points to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "120")))]
     pub(super) monthly: u16,
-    /// How many yearly backups to keep.
+    /// The number of yearly restore points to keep.
     #[oai(validator(minimum(value = "0"), maximum(value = "50")))]
     pub(super) yearly: u16,
 }
 
-/// Minutes for each kind of device.
+/// A number of minutes for each kind of device.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupMinutes {
-    /// Minutes for servers.
+    /// The minutes for servers.
     #[oai(validator(minimum(value = "5"), maximum(value = "525600")))]
     pub(super) server: u32,
-    /// Minutes for workstations.
+    /// The minutes for workstations.
     #[oai(validator(minimum(value = "5"), maximum(value = "525600")))]
     pub(super) workstation: u32,
-    /// That of servers when absent.
+    /// The minutes for virtual machines. Defaults to the value for servers.
     #[oai(validator(minimum(value = "5"), maximum(value = "525600")))]
     pub(super) vm: Option<u32>,
 }
 
+/// The recovery objectives.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupObjectives {
-    /// How old the newest restore point may be.
+    /// The recovery point objective: the maximum age of the newest restore point.
     pub(super) rpo_minutes: BackupMinutes,
-    /// How long a restore may take.
+    /// The recovery time objective: the maximum duration of a restore. Absent if there is none.
     pub(super) rto_minutes: Option<BackupMinutes>,
 }
 
+/// A place that stores restore points.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupTarget {
-    /// As jobs name it.
+    /// The name of the target, as jobs send it.
     #[oai(validator(min_length = 1, max_length = 100, pattern = r"^[^\x00-\x08\x0B-\x1F\x7F-\x9F]*$"))]
     pub(super) name: String,
+    /// The kind of storage.
     pub(super) kind: TargetKind,
-    /// Whether it is at another place than the devices.
+    /// Whether the target is at a different location than the devices.
     pub(super) offsite: bool,
-    /// For how long nobody can remove what was written; 0 for not at all. The retention must not be shorter.
+    /// The number of days for which restore points cannot be removed; 0 for no lock. The retention must be at least as long.
     #[oai(validator(minimum(value = "0"), maximum(value = "3650")))]
     pub(super) immutable_days: u32,
 }
 
+/// The encryption of stored backups.
 #[skip_serializing_none]
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupEncryption {
-    /// Whether copies are encrypted where they are kept.
+    /// Whether stored backups are encrypted.
     pub(super) at_rest: bool,
-    /// Required with `at_rest`, and only then.
+    /// Who holds the keys. Required if `at_rest` is true, not allowed otherwise.
     pub(super) key_source: Option<KeySource>,
 }
 
+/// The tests of restores.
 #[derive(Clone, Copy, Debug, Object, Serialize)]
 pub(super) struct BackupVerification {
-    /// How often a restore must be tested, in days.
+    /// The maximum number of days between restore tests.
     #[oai(validator(minimum(value = "1"), maximum(value = "366")))]
     pub(super) restore_test_every_days: u32,
 }
 
+/// The tickets that tenantd opens for backup problems.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupNotifications {
-    /// A ticket is opened for these, also for devices that are in such trouble when it is switched on. While it is open, the same again
-    /// adds a comment to it.
+    /// The conditions for which tenantd opens a ticket. This includes devices that already have the condition when you add it.
+    /// While the ticket is open, a repeat adds a comment to it.
     #[oai(validator(max_items = 3, unique_items))]
     pub(super) ticket_on: Vec<Alarm>,
     /// The priority of these tickets.
     pub(super) ticket_priority: Priority,
-    /// Whether tenantd resolves such a ticket when its cause is over: a newer success after a failure or a missed backup, and a
-    /// restore point within the objective after a breach. It resolves a ticket with the status `new` only. A ticket that somebody has
-    /// moved to another status gets an internal comment instead, and a finished one is left as it is.
+    /// Whether tenantd resolves such a ticket when its cause is gone: a newer success after a failure or a missed backup, or a
+    /// restore point within the objective after a breach. tenantd resolves only tickets with the status `new`. It adds an internal
+    /// comment to tickets in other open statuses and leaves finished tickets unchanged. Defaults to true.
     #[oai(default = "yes")]
     pub(super) resolve_on_recovery: bool,
 }
@@ -151,7 +160,7 @@ fn yes() -> bool {
 
 macro_rules! settings {
     ($($(#[$meta:meta])* $field:ident: $type:ty,)*) => {
-        /// What a scope sets of its own. A field that is absent comes from the scope above, as a whole.
+        /// The scope's own settings. An absent field is inherited as a whole from the scope above.
         #[skip_serializing_none]
         #[derive(Clone, Debug, Default, Object, Serialize)]
         #[oai(skip_serializing_if_is_none, example)]
@@ -159,7 +168,7 @@ macro_rules! settings {
             $($(#[$meta])* #[serde(skip_serializing_if = "Option::is_none")] pub(super) $field: Option<$type>,)*
         }
 
-        /// What holds for a scope.
+        /// The effective settings of a scope.
         #[derive(Clone, Debug, Object, Serialize)]
         pub(super) struct BackupPolicy {
             $($(#[$meta])* pub(super) $field: $type,)*
@@ -167,52 +176,52 @@ macro_rules! settings {
 
         impl From<OwnConfig> for BackupSettings {
             fn from(own: OwnConfig) -> Self {
-                Self { $($field: own.$field.map(Shown::shown),)* }
+                Self { $($field: own.$field.map(IntoWire::into_wire),)* }
             }
         }
 
         impl From<Policy> for BackupPolicy {
             fn from(policy: Policy) -> Self {
-                Self { $($field: policy.$field.shown(),)* }
+                Self { $($field: policy.$field.into_wire(),)* }
             }
         }
     };
 }
 
 settings! {
-    /// Whether anything is to be backed up.
+    /// Whether devices must be backed up.
     enabled: bool,
-    /// Which kinds of devices are to be backed up.
+    /// The kinds of devices that must be backed up.
     #[oai(validator(min_items = 1, max_items = 3, unique_items))]
     workloads: Vec<Workload>,
     /// When backups are due.
     schedule: BackupSchedule,
-    /// How many backups to keep.
+    /// How many restore points to keep.
     retention: BackupRetention,
-    /// How old restore points may be, and how long a restore may take.
+    /// The recovery objectives: the maximum age of restore points and the maximum duration of a restore.
     objectives: BackupObjectives,
-    /// Where backups are kept.
+    /// Where restore points are stored.
     #[oai(validator(max_items = 16))]
     targets: Vec<BackupTarget>,
-    /// How backups are encrypted.
+    /// How restore points are encrypted.
     encryption: BackupEncryption,
     /// How restores are tested.
     verification: BackupVerification,
-    /// What tickets are opened for.
+    /// The conditions for which tenantd opens tickets.
     notifications: BackupNotifications,
 }
 
-/// The wire form of a part of the settings.
-trait Shown {
+/// Converts a part of the settings to its wire form.
+trait IntoWire {
     type Wire;
-    fn shown(self) -> Self::Wire;
+    fn into_wire(self) -> Self::Wire;
 }
 
 macro_rules! same {
     ($($type:ty),*) => {$(
-        impl Shown for $type {
+        impl IntoWire for $type {
             type Wire = Self;
-            fn shown(self) -> Self {
+            fn into_wire(self) -> Self {
                 self
             }
         }
@@ -224,15 +233,15 @@ fn clock_text(minutes: u16) -> String {
     format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// A text that the schema has let pass.
+/// Parses a time of day that the schema has already validated.
 fn clock_minutes(text: &str) -> u16 {
     let (hours, minutes) = text.split_once(':').unwrap_or_default();
     hours.parse::<u16>().unwrap_or(0) * 60 + minutes.parse::<u16>().unwrap_or(0)
 }
 
-impl Shown for model::Schedule {
+impl IntoWire for model::Schedule {
     type Wire = BackupSchedule;
-    fn shown(self) -> BackupSchedule {
+    fn into_wire(self) -> BackupSchedule {
         let (kind, every_minutes, cron) = match self.rhythm {
             Rhythm::Every { minutes } => (BackupRhythm::Interval, Some(minutes), None),
             Rhythm::Cron(cron) => (BackupRhythm::Cron, None, Some(cron)),
@@ -243,9 +252,9 @@ impl Shown for model::Schedule {
 }
 
 impl BackupSchedule {
-    /// A schedule has what its kind needs, and nothing of the other.
+    /// Accepts only the fields that belong to the kind of schedule.
     fn into_model(self, faults: &mut Vec<Fault>) -> Option<model::Schedule> {
-        let mut tell = |field: &str, code: &'static str, message: &str| {
+        let mut report = |field: &str, code: &'static str, message: &str| {
             faults.push(Fault::new(format!("/schedule/{field}"), code, message));
         };
         let rhythm = match (self.kind, self.every_minutes, self.cron) {
@@ -253,19 +262,19 @@ impl BackupSchedule {
             (BackupRhythm::Cron, None, Some(cron)) => Some(Rhythm::Cron(cron)),
             (BackupRhythm::Interval, every, cron) => {
                 if every.is_none() {
-                    tell("every_minutes", "required", "an interval needs every_minutes");
+                    report("every_minutes", "required", "every_minutes is required for a schedule of the kind interval");
                 }
                 if cron.is_some() {
-                    tell("cron", "not_allowed", "an interval has no cron");
+                    report("cron", "not_allowed", "cron must be absent for a schedule of the kind interval");
                 }
                 None
             }
             (BackupRhythm::Cron, every, cron) => {
                 if cron.is_none() {
-                    tell("cron", "required", "a schedule by cron needs cron");
+                    report("cron", "required", "cron is required for a schedule of the kind cron");
                 }
                 if every.is_some() {
-                    tell("every_minutes", "not_allowed", "a schedule by cron has no every_minutes");
+                    report("every_minutes", "not_allowed", "every_minutes must be absent for a schedule of the kind cron");
                 }
                 None
             }
@@ -277,9 +286,9 @@ impl BackupSchedule {
 
 macro_rules! mirrored {
     ($($model:ident $wire:ident { $($field:ident),* })*) => {$(
-        impl Shown for model::$model {
+        impl IntoWire for model::$model {
             type Wire = $wire;
-            fn shown(self) -> $wire {
+            fn into_wire(self) -> $wire {
                 $wire { $($field: self.$field),* }
             }
         }
@@ -301,22 +310,22 @@ mirrored! {
     Notifications BackupNotifications { ticket_on, ticket_priority, resolve_on_recovery }
 }
 
-impl Shown for model::Objectives {
+impl IntoWire for model::Objectives {
     type Wire = BackupObjectives;
-    fn shown(self) -> BackupObjectives {
-        BackupObjectives { rpo_minutes: self.rpo_minutes.shown(), rto_minutes: self.rto_minutes.map(Shown::shown) }
+    fn into_wire(self) -> BackupObjectives {
+        BackupObjectives { rpo_minutes: self.rpo_minutes.into_wire(), rto_minutes: self.rto_minutes.map(IntoWire::into_wire) }
     }
 }
 
-impl Shown for Vec<model::Target> {
+impl IntoWire for Vec<model::Target> {
     type Wire = Vec<BackupTarget>;
-    fn shown(self) -> Vec<BackupTarget> {
-        self.into_iter().map(Shown::shown).collect()
+    fn into_wire(self) -> Vec<BackupTarget> {
+        self.into_iter().map(IntoWire::into_wire).collect()
     }
 }
 
 impl BackupSettings {
-    /// The settings, or all that is wrong with their form.
+    /// Converts the settings, or returns all validation errors.
     pub(super) fn into_model(self) -> Result<OwnConfig, Vec<Fault>> {
         let mut faults = Vec::new();
         let own = OwnConfig {
@@ -341,7 +350,7 @@ impl BackupSettings {
     }
 }
 
-/// The bounds of what is sent here, for settings that come with a whole tenant.
+/// The limits of the API, applied to settings that an import contains.
 pub(crate) fn settings_bounds() -> Result<impl Fn(&OwnConfig) -> Result<(), String> + Send + Sync + 'static, String> {
     let shape = Shape::of::<BackupSettings>()?;
     Ok(move |own: &OwnConfig| {
@@ -350,20 +359,20 @@ pub(crate) fn settings_bounds() -> Result<impl Fn(&OwnConfig) -> Result<(), Stri
     })
 }
 
-/// What a change would do. Nothing of it has happened.
+/// The impact of a change that was not applied.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupImpact {
-    /// Devices for which something else would hold, of those that are to be backed up now or would be.
+    /// The number of devices, eligible before or after the change, whose effective settings would change.
     pub(super) devices_affected: u64,
-    /// Of them, those whose newest restore point would at once be older than their objective allows, and is not now. Each would get a
-    /// `backup.rpo_breached`.
+    /// The number of these devices whose newest restore point would become older than the objective at once. Each would emit a
+    /// `backup.rpo_breached` event.
     pub(super) newly_breaching: u64,
-    /// The first 50 of those.
+    /// The IDs of the first 50 devices in `newly_breaching`.
     pub(super) newly_breaching_device_ids: Vec<DeviceId>,
-    /// Of them, those whose backup would at once count as missed, and does not now.
+    /// The number of these devices whose backup would count as missed at once.
     pub(super) newly_missed: u64,
-    /// Successful jobs that the retention in force keeps as restore points and the new one would not. tenantd counts what it was told
-    /// of; whether and when the systems that run the backups remove anything is up to them.
+    /// The number of restore points that the current retention keeps and the new one would not. tenantd counts the jobs that it
+    /// knows; the backup systems themselves decide when to remove data.
     pub(super) restore_points_expiring: u64,
 }
 
@@ -380,24 +389,24 @@ impl From<Impact> for BackupImpact {
     }
 }
 
-/// What is set for a scope, and what holds for it.
+/// The own and the effective configuration of a scope.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct BackupConfig {
-    /// `tenant`, or the id of an organization or a device.
+    /// The scope: `tenant`, or the ID of an organization or a device.
     pub(super) scope: String,
-    /// What the scope has set itself.
+    /// The scope's own settings.
     pub(super) own: BackupSettings,
-    /// What holds, with what comes from the scopes above.
+    /// The effective settings, including those inherited from the scopes above.
     pub(super) effective: BackupPolicy,
-    /// For each field that the scope has not set itself, the scope that it comes from, or `default`.
+    /// The source of each inherited field: a scope, or `default`.
     pub(super) inherited_from: BTreeMap<String, String>,
-    /// When the scope's own settings were last changed.
+    /// When the scope's own settings were last changed. Absent if they never were.
     pub(super) updated_at: Option<Timestamp>,
-    /// Counts the changes of the scope's own settings; 0 before the first.
+    /// The version of the scope's own settings. It increases with each change; 0 if they were never changed.
     pub(super) version: u64,
-    /// Only of a dry run.
+    /// The impact of the change. Only for a dry run.
     pub(super) impact: Option<BackupImpact>,
 }
 
@@ -425,16 +434,18 @@ impl From<Replaced> for BackupConfig {
     }
 }
 
-/// What a scope has set itself, as events tell it.
+/// The own settings of a scope, as events contain them.
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupOwnConfig {
-    /// `tenant`, or the id of an organization or a device.
+    /// The scope: `tenant`, or the ID of an organization or a device.
     scope: String,
     #[oai(flatten)]
     #[serde(flatten)]
     settings: BackupSettings,
+    /// When the settings were last changed.
     updated_at: Timestamp,
+    /// The version of the settings. It increases with each change.
     version: u64,
 }
 

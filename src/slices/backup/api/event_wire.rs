@@ -1,4 +1,4 @@
-//! What events tell of backups: a job that ended, and how well a device is backed up.
+//! The event data of backups: jobs, and the backup status of devices.
 
 use poem_openapi::Object;
 use serde::Serialize;
@@ -12,41 +12,49 @@ use tenantd_store::events::{Describe, Described};
 use super::{
     super::{
         model::{self, Posture, Rpo, Workload},
-        service::Whose,
+        service::BackupLabels,
     },
     aggregate_wire::BackupDevice,
 };
 
-/// A backup that ran.
+/// A backup job.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupJob {
+    /// The ID of the job.
     id: BackupJobId,
+    /// The ID of the job in the backup system.
     external_id: String,
+    /// The device that was backed up.
     device: BackupDevice,
+    /// The organization of the device.
     organization: OrganizationReference,
-    /// `success`, `warning`, `failed`, `running` or `cancelled`.
+    /// The status: `success`, `warning`, `failed`, `running` or `cancelled`.
     status: String,
+    /// When the job started.
     started_at: Timestamp,
+    /// When the job ended. Absent while it is running.
     ended_at: Option<Timestamp>,
+    /// The duration of the job in seconds. Absent while it is running.
     duration_seconds: Option<u64>,
-    /// How much was backed up, in bytes.
+    /// The size of the backup in bytes. Absent if it is unknown.
     bytes: Option<u64>,
-    /// Where the backup is kept.
+    /// The name of the target that stores the backup. Absent if it is unknown.
     target: Option<String>,
-    /// When a restore from it was tried with success.
+    /// When a test restore from this backup succeeded. Absent if there was none.
     verified_at: Option<Timestamp>,
+    /// The version of the record. It increases with each change.
     version: u64,
 }
 
-impl Describe<&Whose> for model::Job {
-    fn describe(&self, whose: &Whose) -> Described {
+impl Describe<&BackupLabels> for model::Job {
+    fn describe(&self, labels: &BackupLabels) -> Described {
         to_raw_value(&BackupJob {
             id: self.id,
             external_id: self.external_id.clone(),
-            device: (&whose.device).into(),
-            organization: whose.organization.clone().into(),
+            device: (&labels.device).into(),
+            organization: labels.organization.clone().into(),
             status: self.status.name().to_owned(),
             started_at: self.started_at,
             ended_at: self.ended_at,
@@ -59,35 +67,40 @@ impl Describe<&Whose> for model::Job {
     }
 }
 
-/// How well a device is backed up.
+/// The backup status of a device.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct BackupPosture {
+    /// The device.
     device: BackupDevice,
+    /// The organization of the device.
     organization: OrganizationReference,
+    /// The kind of device. Absent for a device of a class that is not backed up.
     workload: Option<Workload>,
-    /// Whether the device has a recent restore point.
+    /// Whether the device has a restore point from the last 30 days.
     protected: bool,
     /// Whether the last backup that was due did not run.
     missed: bool,
+    /// The RPO state. Absent if the device is not eligible for backup.
     rpo: Option<Rpo>,
-    /// How old the newest restore point may be, in minutes.
+    /// The maximum age of the newest restore point, in minutes.
     rpo_minutes: u32,
-    /// When it last succeeded.
+    /// When a backup of the device last succeeded. Absent if none did.
     last_success_at: Option<Timestamp>,
-    /// When it last failed.
+    /// When a backup of the device last failed. Absent if none did.
     last_failure_at: Option<Timestamp>,
-    /// Restore points that the retention leaves.
+    /// The number of restore points within the retention.
     restore_points: u64,
+    /// The version of the backup status. It increases with each change.
     version: u64,
 }
 
-impl Describe<(&Whose, u32)> for Posture {
-    fn describe(&self, (whose, rpo_minutes): (&Whose, u32)) -> Described {
+impl Describe<(&BackupLabels, u32)> for Posture {
+    fn describe(&self, (labels, rpo_minutes): (&BackupLabels, u32)) -> Described {
         to_raw_value(&BackupPosture {
-            device: (&whose.device).into(),
-            organization: whose.organization.clone().into(),
+            device: (&labels.device).into(),
+            organization: labels.organization.clone().into(),
             workload: self.workload,
             protected: self.standing.protected,
             missed: self.standing.missed,

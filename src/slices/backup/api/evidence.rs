@@ -1,7 +1,7 @@
-//! Evidence: a statement on how organizations are backed up, with a signature that anybody can check who has the public key.
+//! Evidence: a signed statement about the backups of organizations. Anyone with the public key can verify it.
 //!
-//! **Invariant:** what is signed is the statement byte for byte, inside of the signature's own form; nobody has to write JSON again in the same
-//! way to check it.
+//! **Invariant:** the signature covers the exact bytes of the statement, which are inside the signature. A verifier does not have
+//! to serialize JSON in the same way.
 
 use data_encoding::BASE64URL_NOPAD;
 use poem_openapi::Object;
@@ -20,83 +20,92 @@ use tenantd_directory::OrganizationReference;
 use super::{
     super::{
         error::BackupError,
-        listing::Shown,
+        listing::ReportRow,
         model::{KeySource, State, Window},
     },
     aggregate_wire::{BackupDevices, BackupJobCounts, BackupRule321, devices},
 };
 
-/// What an insurer asks for of one organization.
+/// The facts about one organization that insurers ask for.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct EvidenceRow {
+    /// The organization.
     organization: OrganizationReference,
+    /// The overall state of the organization's backups.
     state: State,
-    /// The score of the organization.
+    /// The score of the organization. Absent if it has none.
     score: Option<u8>,
-    /// How many devices are to be backed up.
+    /// The number of devices by protection.
     devices: BackupDevices,
-    /// Eligible devices that have a restore point, and whose newest one is as new as the objective demands.
+    /// The number of eligible devices whose newest restore point is within the objective.
     devices_within_rpo: u64,
-    /// Eligible devices whose newest restore point is older than the objective allows, or that have had none for as long.
+    /// The number of eligible devices whose newest restore point is older than the objective, or that have had none for longer than
+    /// the objective.
     devices_breaching_rpo: u64,
-    /// Eligible devices that have no restore point. They are not within their objective; after its time they breach it.
+    /// The number of eligible devices without any restore point. They are not within their objective; after its time they count as
+    /// breaching too.
     devices_never_backed_up: u64,
-    /// The objective for servers, in minutes.
+    /// The recovery point objective for servers, in minutes.
     rpo_minutes_server: u32,
-    /// The objective for workstations, in minutes.
+    /// The recovery point objective for workstations, in minutes.
     rpo_minutes_workstation: u32,
-    /// When the newest restore point was made.
+    /// When a backup last succeeded. Absent if none did.
     last_success_at: Option<Timestamp>,
-    /// Jobs of the last 30 days.
+    /// The jobs of the last 30 days.
     jobs_30d: BackupJobCounts,
-    /// When a restore was last tested.
+    /// The time of the last restore test. Absent if there was none.
     last_restore_test_at: Option<Timestamp>,
-    /// How often a restore must be tested, in days.
+    /// The maximum number of days between restore tests.
     restore_test_every_days: u32,
+    /// Whether the backups meet the 3-2-1 rule.
     rule_321: BackupRule321,
-    /// The longest time for which a target locks restore points, of those targets to which one was written in the last 30 days.
+    /// The longest lock in days, over all targets with a restore point from the last 30 days. 0 for no lock.
     immutable_days: u32,
-    /// How far back restore points are kept.
+    /// The number of days for which the retention keeps restore points.
     retention_days: u32,
-    /// As it is set.
+    /// Whether backups are encrypted at rest, according to the configuration.
     encrypted_at_rest: bool,
+    /// Who holds the encryption keys, according to the configuration. Absent without encryption at rest.
     key_source: Option<KeySource>,
 }
 
-/// What is stated, by whom, and when.
+/// The statement: its author, its time and its content.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct EvidenceStatement {
-    /// `tenantd.backup.evidence`.
+    /// The type of the statement: `tenantd.backup.evidence`.
     kind: String,
-    /// Of the form of this statement.
+    /// The version of the statement format.
     format: u8,
+    /// The ID of the tenant that makes the statement.
     tenant_id: TenantId,
     /// The name of the tenant.
     tenant_name: String,
-    /// The time that the figures are of.
+    /// The time of the statement.
     as_of: Timestamp,
+    /// The facts about each organization.
     organizations: Vec<EvidenceRow>,
 }
 
 /// A statement with its signature.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct BackupEvidence {
+    /// The statement in readable form.
     pub(super) statement: EvidenceStatement,
-    /// The same statement, signed: a JSON Web Signature in its compact form, by Ed25519.
+    /// The same statement as a JSON Web Signature in compact form, signed with Ed25519.
     pub(super) jws: String,
-    /// Which key of `/documentation/keys/` has signed.
+    /// The ID of the signing key in `/documentation/keys/`.
     pub(super) key_id: String,
 }
 
-fn row(shown: Shown, now: Timestamp) -> EvidenceRow {
-    let (weighed, organization) = (shown.weighed, shown.organization);
-    let (rollup, policy) = (&weighed.rollup, &weighed.policy);
+fn row(shown: ReportRow, now: Timestamp) -> EvidenceRow {
+    let (assessment, organization) = (shown.assessment, shown.organization);
+    let (rollup, policy) = (&assessment.rollup, &assessment.policy);
     EvidenceRow {
         organization: organization.into(),
-        state: weighed.state,
-        score: weighed.weighing.as_ref().map(|weighing| weighing.score),
+        state: assessment.state,
+        score: assessment.breakdown.as_ref().map(|breakdown| breakdown.score),
         devices: devices(&rollup.share),
         devices_within_rpo: rollup.share.rpo_ok + rollup.share.rpo_at_risk,
         devices_breaching_rpo: rollup.share.rpo_breached,
@@ -107,17 +116,17 @@ fn row(shown: Shown, now: Timestamp) -> EvidenceRow {
         jobs_30d: rollup.jobs(Window::Month, now).into(),
         last_restore_test_at: rollup.last_verified_at,
         restore_test_every_days: policy.verification.restore_test_every_days,
-        rule_321: weighed.rule.into(),
-        immutable_days: weighed.rule.immutable_days,
+        rule_321: assessment.rule.into(),
+        immutable_days: assessment.rule.immutable_days,
         retention_days: policy.retention.span_days(),
         encrypted_at_rest: policy.encryption.at_rest,
         key_source: policy.encryption.key_source,
     }
 }
 
-/// The statement on these organizations, signed.
+/// Builds and signs the statement about these organizations.
 pub(super) fn make(
-    shown: Vec<Shown>,
+    shown: Vec<ReportRow>,
     principal: &Principal,
     now: Timestamp,
     signer: &Signer,

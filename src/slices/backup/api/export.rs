@@ -1,8 +1,8 @@
-//! A whole report as a stream of rows, from one snapshot.
+//! Streams a whole report from one snapshot.
 
 use tenantd_http::{
     export::{RowFormat, Rows},
-    outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
+    outgoing::{Exported, Outgoing, StreamError, Streamed, Streams},
     problem::Problem,
 };
 use tenantd_store::{ReadTx, Store};
@@ -12,10 +12,10 @@ use super::{
     aggregate_wire::{BackupAggregate, BackupRow, Shape},
 };
 
-/// How many rows are made and sent at a time.
+/// The number of rows to build and send at a time.
 const SLICE: usize = 100;
 
-/// The columns of a table, as paths into the row.
+/// The columns of the CSV format, as paths into a row.
 const COLUMNS: [&str; 46] = [
     "organization.id",
     "organization.name",
@@ -70,7 +70,7 @@ impl Exported for BackupAggregate {
     const LINES_EXAMPLE: &'static str = "{\"state\":\"healthy\",\"score\":92}\n{\"_end\":true,\"count\":1}\n";
 }
 
-/// Starts to make the rows; the answer streams them.
+/// Starts the export. The response streams the rows.
 pub(super) fn start(
     exports: &Streams,
     store: Store,
@@ -87,15 +87,15 @@ pub(super) fn start(
     Ok(exports.start(tenant, format.media_type(), make)?.named(file_name))
 }
 
-fn send_all(tx: &ReadTx, query: &AggregateQuery, shape: Shape, format: RowFormat, out: &Outgoing) -> Result<(), Broken> {
+fn send_all(tx: &ReadTx, query: &AggregateQuery, shape: Shape, format: RowFormat, out: &Outgoing) -> Result<(), StreamError> {
     let mut lines = Rows::new(format, COLUMNS);
     out.send_blocking(lines.head()?)?;
     let mut found = listing::find(tx, query)?.into_iter().peekable();
     while found.peek().is_some() {
         let slice: Vec<_> = found.by_ref().take(SLICE).collect();
         let mut rows = Vec::with_capacity(slice.len());
-        for weighed in slice {
-            rows.push(BackupRow::new(listing::show(tx, weighed)?, shape));
+        for assessment in slice {
+            rows.push(BackupRow::new(listing::show(tx, assessment)?, shape));
         }
         out.send_blocking(lines.piece(&rows)?)?;
     }

@@ -1,4 +1,4 @@
-//! Settings and reports from and as JSON, for those who compose use cases from values that come at run time. The forms are those of the
+//! Settings and reports from and as JSON values, for callers that build use cases at run time. The formats are those of the
 //! requests.
 
 use poem_openapi::{Object, types::ParseFromJSON};
@@ -20,15 +20,16 @@ use super::{
     config_wire::{BackupConfig, BackupSettings},
 };
 
-/// Rows that the output of a step has at most: it is kept with the run.
+/// The default number of rows in the output of a step. The output is stored with the run.
 const DEFAULT_ROWS: u32 = 10;
 
-/// A scope and what it is to set.
+/// A scope and its new settings.
 #[derive(Debug, Object)]
 #[oai(rename = "BackupConfigForm")]
 struct ConfigForm {
-    /// `tenant`, or the id of an organization or a device.
+    /// The scope: `tenant`, or the ID of an organization or a device.
     scope: Scope,
+    /// The new settings of the scope.
     config: BackupSettings,
 }
 
@@ -37,7 +38,7 @@ struct ConfigForm {
 struct PostureForm {
     #[oai(flatten)]
     filters: BackupFilters,
-    /// The most rows, 10 when absent. 0 for the summary alone.
+    /// The maximum number of rows. Defaults to 10. 0 returns only the summary.
     #[oai(validator(minimum(value = "0"), maximum(value = "50")))]
     limit: Option<u32>,
 }
@@ -64,7 +65,7 @@ pub(crate) fn posture_schema() -> Value {
     openapi::input_schema::<PostureForm>()
 }
 
-/// The report on a snapshot, within the bounds of a step's output.
+/// Builds the report from a snapshot, within the limits of a step's output.
 pub(crate) fn posture(tx: &impl Read, tenant: TenantId, now: Timestamp, form: &Value) -> Result<Value, BackupError> {
     let form: PostureForm = parse(form)?;
     let query = form.filters.query(tenant, Reach::Everything, now);
@@ -73,8 +74,8 @@ pub(crate) fn posture(tx: &impl Read, tenant: TenantId, now: Timestamp, form: &V
     let limit = usize::try_from(form.limit.unwrap_or(DEFAULT_ROWS)).unwrap_or_default();
     let shape = Shape { now, window: None, explain: false };
     let (count, mut rows) = (found.len(), Vec::new());
-    for weighed in found.into_iter().take(limit) {
-        rows.push(BackupRow::new(listing::show(tx, weighed)?, shape));
+    for assessment in found.into_iter().take(limit) {
+        rows.push(BackupRow::new(listing::show(tx, assessment)?, shape));
     }
     Ok(json!({"count": count, "data": rows, "summary": summary}))
 }

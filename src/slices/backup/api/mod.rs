@@ -1,4 +1,4 @@
-//! Backups on the wire.
+//! The HTTP API of backups.
 
 mod aggregate;
 mod aggregate_wire;
@@ -27,11 +27,11 @@ use super::error::BackupError;
 
 #[derive(Tags)]
 enum Area {
-    /// What is set for backups, and how well each organization is backed up.
+    /// The backup configuration, and the backup status of each organization.
     Backup,
 }
 
-/// The schemas of the records that events carry.
+/// The schemas of the records in events.
 pub(super) fn record_schemas() -> Map<String, Value> {
     let config = openapi::schemas::<config_wire::BackupOwnConfig>();
     let job = openapi::schemas::<event_wire::BackupJob>();
@@ -42,14 +42,18 @@ impl From<BackupError> for Problem {
     fn from(error: BackupError) -> Self {
         match error {
             BackupError::NotFound => Self::plain(Code::NotFound),
-            BackupError::OverTenant => {
-                let detail = "These settings hold for the whole tenant; this key is for some of its organizations.";
+            BackupError::TenantWideSettings => {
+                let detail =
+                    "A key restricted to organizations cannot change tenant-wide settings. Use a key for the whole tenant.";
                 Self::new(Code::InsufficientScope, detail)
             }
             BackupError::Invalid(faults) => faults.into(),
-            BackupError::LimitReached { most } => {
-                Self::new(Code::LimitReached, format!("{most} organizations and devices have settings of their own already."))
-            }
+            BackupError::LimitReached { most } => Self::new(
+                Code::LimitReached,
+                format!(
+                    "At most {most} organizations and devices can have their own settings. Remove the settings of another one first."
+                ),
+            ),
             BackupError::Stale(stale) => stale.into(),
             BackupError::Ticket(error) => Self::internal(error),
             BackupError::Signing(error) => Self::internal(error),

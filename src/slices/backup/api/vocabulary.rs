@@ -1,4 +1,4 @@
-//! The words of backups and the names of scopes as JSON and as parameters: the model's own types, with their schemas.
+//! Wire types for the vocabulary and scope names of backups: the model's own types with their schemas.
 
 use std::str::FromStr;
 
@@ -14,15 +14,15 @@ use tenantd_http::wire::{document_type, word_type};
 use super::super::model::{Alarm, Cap, KeySource, Rpo, Scope, State, TargetKind, Trouble, Window, Workload};
 
 word_type! {
-    Workload, "BackupWorkload", "What is backed up. Hypervisors count as servers; devices of other classes are not backed up.";
-    TargetKind, "BackupTargetKind", "Where restore points are written to.";
-    KeySource, "BackupKeySource", "Who holds the keys.";
-    Alarm, "BackupAlarm", "What a ticket is opened for.";
-    Rpo, "BackupRpoState", "How the age of the newest restore point stands to the objective: `at_risk` from three quarters of it on, `breached` from all of it on.";
-    Trouble, "BackupIssueCode", "The worst that is wrong with a device.";
-    State, "BackupHealth", "`healthy` from a score of 80, `warning` from 60, else `critical`; `unprotected` when no device has a restore point of the last 30 days; `unknown` when there was never a job, or there is nothing to back up.";
-    Cap, "BackupScoreCap", "`restore_test_too_old` (no restore test within 90 days: at most 79), `server_rpo_breached_twice` (a server's newest restore point is older than twice its objective: at most 59), `unprotected_server` (a server without a restore point of the last 30 days: at most 49).";
-    Window, "BackupWindowLength", "How long a time jobs are counted over, by hours and days of UTC.";
+    Workload, "BackupWorkload", "The kind of device to back up. Hypervisors count as servers. Devices of other classes are not backed up.";
+    TargetKind, "BackupTargetKind", "The kind of storage for restore points.";
+    KeySource, "BackupKeySource", "Who holds the encryption keys.";
+    Alarm, "BackupAlarm", "The condition for which tenantd opens a ticket.";
+    Rpo, "BackupRpoState", "The age of the newest restore point, compared to the objective: `ok`, `at_risk` from three quarters of the objective, `breached` from the full objective.";
+    Trouble, "BackupIssueCode", "The most severe issue of a device.";
+    State, "BackupHealth", "The state: `healthy` from a score of 80, `warning` from 60, otherwise `critical`. `unprotected` if no device has a restore point from the last 30 days. `unknown` if there was never a job or no device is eligible.";
+    Cap, "BackupScoreCap", "The reason for a cap: `restore_test_too_old` (no restore test within 90 days: at most 79), `server_rpo_breached_twice` (a server's newest restore point is older than twice its objective: at most 59), `unprotected_server` (a server without a restore point from the last 30 days: at most 49).";
+    Window, "BackupWindowLength", "The time span of job counts, in hours and days of UTC.";
 }
 
 impl FromStr for Scope {
@@ -34,7 +34,7 @@ impl FromStr for Scope {
         }
         let organization = text.parse().map(Self::Organization).ok();
         let device = || text.parse().map(Self::Device).ok();
-        organization.or_else(device).ok_or_else(|| "expected tenant, an organization's id or a device's id".to_owned())
+        organization.or_else(device).ok_or_else(|| "expected `tenant`, the ID of an organization or the ID of a device".to_owned())
     }
 }
 

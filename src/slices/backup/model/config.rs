@@ -1,7 +1,7 @@
-//! What is set for backups: by the tenant, by an organization, by a device. A field that a scope has not set comes from the scope above
-//! it, and at the top from [`Policy::default`].
+//! The backup settings of the tenant, its organizations and its devices. A field that a scope does not set comes from the scope
+//! above it, and finally from [`Policy::default`].
 //!
-//! **Invariant:** a field is inherited as a whole, never in part, so that one look at its source says who decides it.
+//! **Invariant:** a field is inherited as a whole, never in part, so that each field has one source.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ use tenantd_base::{
 use tenantd_tickets::Priority;
 
 vocabulary! {
-    /// What kinds of devices are backed up.
+    /// The kinds of devices that are backed up.
     Workload:
     Server "server", Workstation "workstation", Vm "vm",
 }
@@ -24,18 +24,18 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Who holds the keys of what is encrypted.
+    /// Who holds the encryption keys.
     KeySource:
     Platform "platform", Customer "customer",
 }
 
 vocabulary! {
-    /// What a ticket is opened for.
+    /// The conditions for which a ticket is opened.
     Alarm:
     Failed "failed", Missed "missed", RpoBreach "rpo_breach",
 }
 
-/// For whom something is set.
+/// The tenant, organization or device to which settings belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
     Tenant,
@@ -63,11 +63,11 @@ pub enum Rhythm {
 pub struct Schedule {
     pub rhythm: Rhythm,
     pub timezone: String,
-    /// Minutes of the day between which jobs begin; over midnight when the end is before the start.
+    /// The window in which jobs start, in minutes of the day. If the end is before the start, it spans midnight.
     pub window: Option<(u16, u16)>,
 }
 
-/// How many periods back a restore point is kept for: the newest of each.
+/// The number of periods for which a restore point is kept: the newest of each period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
     pub hourly: u16,
@@ -81,7 +81,7 @@ pub struct Retention {
 pub struct Minutes {
     pub server: u32,
     pub workstation: u32,
-    /// That of servers when absent.
+    /// Defaults to the value for servers.
     pub vm: Option<u32>,
 }
 
@@ -106,7 +106,7 @@ pub struct Target {
     pub name: String,
     pub kind: TargetKind,
     pub offsite: bool,
-    /// For how long nobody can remove what was written; 0 for not at all.
+    /// The number of days for which restore points cannot be removed; 0 for no lock.
     pub immutable_days: u32,
 }
 
@@ -125,25 +125,25 @@ pub struct Verification {
 pub struct Notifications {
     pub ticket_on: Vec<Alarm>,
     pub ticket_priority: Priority,
-    /// Whether a ticket that nobody has taken up is resolved when what it was opened for is over.
+    /// Whether tenantd resolves a ticket that is still new when its cause is gone.
     #[serde(default = "yes")]
     pub resolve_on_recovery: bool,
 }
 
-/// For lines of a release that did not resolve tickets.
+/// The default for exports of a release that did not resolve tickets.
 fn yes() -> bool {
     true
 }
 
 macro_rules! settings {
     ($($field:ident: $type:ty = $default:expr,)*) => {
-        /// What one scope has set of its own.
+        /// The own settings of one scope.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         pub struct OwnConfig {
             $(pub $field: Option<$type>,)*
         }
 
-        /// What holds for a scope.
+        /// The effective settings of a scope.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub struct Policy {
             $(pub $field: $type,)*
@@ -155,7 +155,7 @@ macro_rules! settings {
             }
         }
 
-        /// What holds at the end of a chain of scopes, the farthest first; and for each field the place in the chain that has set it.
+        /// Resolves a chain of scopes, the farthest first. Also returns, for each field, the index of the scope that sets it.
         pub fn resolve(chain: &[&OwnConfig]) -> (Policy, Vec<(&'static str, Option<usize>)>) {
             let (mut policy, mut sources) = (Policy::default(), Vec::new());
             $(
@@ -191,28 +191,28 @@ impl OwnConfig {
 }
 
 impl OwnConfig {
-    /// All that is wrong with what a scope sets, whatever holds above it.
+    /// All validation errors of a scope's own settings, independent of the scopes above.
     pub fn faults(&self) -> Vec<Fault> {
         let mut found = Vec::new();
-        let mut tell = |pointer: &str, message: String| found.push(Fault::new(pointer, "not_valid", message));
+        let mut report = |pointer: &str, message: String| found.push(Fault::new(pointer, "not_valid", message));
         if let Some(schedule) = &self.schedule {
-            schedule.problems().into_iter().for_each(|(field, message)| tell(&format!("/schedule/{field}"), message));
+            schedule.problems().into_iter().for_each(|(field, message)| report(&format!("/schedule/{field}"), message));
         }
         if self.retention.is_some_and(|retention| retention.span_days() == 0 && retention.hourly == 0) {
-            tell("/retention", "keeps no restore point at all".to_owned());
+            report("/retention", "must keep at least one restore point".to_owned());
         }
         for (place, target) in self.targets.iter().flatten().enumerate() {
             let before = self.targets.iter().flatten().take(place);
             if before.into_iter().any(|other| other.name.eq_ignore_ascii_case(&target.name)) {
-                tell(&format!("/targets/{place}/name"), format!("another target is called {} too", target.name));
+                report(&format!("/targets/{place}/name"), format!("must be unique: another target has the name {}", target.name));
             }
         }
         match self.encryption {
             Some(Encryption { at_rest: true, key_source: None }) => {
-                tell("/encryption/key_source", "key_source is required when at_rest is true".to_owned());
+                report("/encryption/key_source", "required when at_rest is true".to_owned());
             }
             Some(Encryption { at_rest: false, key_source: Some(_) }) => {
-                tell("/encryption/key_source", "without encryption at rest there are no keys".to_owned());
+                report("/encryption/key_source", "must be absent when at_rest is false".to_owned());
             }
             _ => {}
         }
@@ -221,13 +221,13 @@ impl OwnConfig {
 }
 
 impl Policy {
-    /// A restore point that cannot be removed yet must not be due to go.
+    /// A restore point must not expire while a target still locks it.
     pub fn lock_conflict(&self) -> Option<String> {
         let span = self.retention.span_days();
         let locked =
             self.targets.iter().filter(|target| target.immutable_days > span).max_by_key(|target| target.immutable_days)?;
         Some(format!(
-            "keeps restore points for {span} days, and the target {} locks them for {} days",
+            "keeps restore points for {span} days, but the target {} locks them for {} days",
             locked.name, locked.immutable_days
         ))
     }
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_outlasts_the_retention_is_told() {
+    fn a_lock_longer_than_the_retention_is_reported() {
         let target = |days| Target { name: "vault".to_owned(), kind: TargetKind::Object, offsite: true, immutable_days: days };
         let policy = Policy { targets: vec![target(360)], ..Policy::default() };
         assert_eq!(policy.lock_conflict(), None, "twelve months are 360 days");

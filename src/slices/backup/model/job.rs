@@ -1,4 +1,4 @@
-//! A backup of a device that ran or is running.
+//! A backup job of a device.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,12 +16,12 @@ pub struct Job {
     #[serde(skip)]
     pub device_id: DeviceId,
     pub started_at: Timestamp,
-    /// Of one that has ended, when; its beginning where nobody has told.
+    /// The end of a job that has ended. Equal to the start if the end was not reported.
     pub ended_at: Option<Timestamp>,
     pub status: JobStatus,
     pub bytes: Option<u64>,
     pub target: Option<String>,
-    /// When a restore from it was tried with success.
+    /// When a test restore from it succeeded.
     pub verified_at: Option<Timestamp>,
     pub version: u64,
 }
@@ -31,7 +31,7 @@ impl Job {
         self.status != JobStatus::Running
     }
 
-    /// Whether it left a restore point.
+    /// Whether the job left a restore point.
     pub fn has_succeeded(&self) -> bool {
         matches!(self.status, JobStatus::Success | JobStatus::Warning)
     }

@@ -1,5 +1,4 @@
-//! Types and rules of backups: what is set, what is known of a device, what that sums up to, and what it is worth. No store, no clock,
-//! no wire.
+//! Types and rules of backups: settings, device postures, sums and scores. No store, no clock, no wire types.
 
 mod config;
 mod job;
@@ -18,4 +17,4 @@ pub use job::Job;
 pub use posture::Standing;
 pub use posture::{Posture, Rpo, Share, Trouble};
 pub use rollup::{Counts, Outcome, Rollup, Tally, Window, day_of};
-pub use score::{Cap, Rule321, State, Weighing, rule_321, state, weigh};
+pub use score::{Cap, Rule321, ScoreBreakdown, State, compute_score, rule_321, state};

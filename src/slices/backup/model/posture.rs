@@ -1,7 +1,7 @@
-//! How well one device is backed up: what its jobs have left behind, and what that means by the policy and by the time.
+//! The backup status of one device: the results of its jobs, evaluated with the policy and the time.
 //!
-//! **Invariant:** the standing of a posture follows from the rest of it, the policy and the time alone. It is stored so that a change of
-//! it is told once, and is brought up to date by a job, by a change of what is set, and by its own timer.
+//! **Invariant:** the standing of a posture depends only on its other fields, the policy and the time. It is stored so that each
+//! change is reported once. A job, a configuration change or the posture's own timer updates it.
 
 use std::time::Duration;
 
@@ -16,27 +16,28 @@ use tenantd_directory::{BackupState, Device, DeviceClass, Lifecycle};
 
 use super::config::{Alarm, Policy, Workload};
 
-/// A device whose newest restore point is older is not protected any more.
+/// A device is unprotected when its newest restore point is older than this.
 pub const PROTECTED_FOR: Duration = Duration::from_hours(24 * 30);
 
 vocabulary! {
-    /// How the age of the newest restore point stands to the objective: at risk from three quarters of it on, breached from all of it on.
+    /// The age of the newest restore point, compared to the objective: at risk from three quarters, breached from the full
+    /// objective.
     Rpo:
     Ok "ok", AtRisk "at_risk", Breached "breached",
 }
 
 vocabulary! {
-    /// The worst that is wrong with a device; the worst first.
+    /// The most severe issue of a device, in descending severity.
     Trouble:
     RpoBreached "rpo_breached", Unprotected "unprotected", Missed "missed", Failed "failed", RpoAtRisk "rpo_at_risk",
 }
 
-/// What the policy makes of a device at a time.
+/// The evaluation of a device by the policy at a time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Standing {
     /// Whether it has a restore point that is not too old.
     pub protected: bool,
-    /// `None` for a device that is not to be backed up. Nothing else is said of one either.
+    /// `None` for a device that is not eligible. All other fields then have their default values.
     pub rpo: Option<Rpo>,
     /// Whether the newest restore point is more than twice as old as the objective allows.
     pub twice: bool,
@@ -44,7 +45,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Whether the device is to be backed up at all.
+    /// Whether the device must be backed up.
     pub fn eligible(self) -> bool {
         self.rpo.is_some()
     }
@@ -60,29 +61,29 @@ pub struct Posture {
     pub device_id: DeviceId,
     /// `None` for a device of a class that is not backed up.
     pub workload: Option<Workload>,
-    /// Whether the device is in use, and neither spare nor retired.
+    /// Whether the device is in use: neither spare nor retired.
     pub in_use: bool,
-    /// From when on it is to be backed up: what was before is nobody's fault.
+    /// When the device became eligible. Earlier times do not count as missed or breached.
     pub since: Timestamp,
     pub last_success_at: Option<Timestamp>,
     pub last_failure_at: Option<Timestamp>,
     /// The first failure after the last success.
     pub failing_since: Option<Timestamp>,
     pub last_verified_at: Option<Timestamp>,
-    /// What the newest restore point holds.
+    /// The size of the newest restore point.
     pub bytes: u64,
-    /// The restore points that the retention leaves, in seconds since 1970 and in order.
+    /// The restore points within the retention, in seconds since 1970, in order.
     pub points: Vec<u32>,
     pub standing: Standing,
     pub trouble: Option<(Trouble, Timestamp)>,
-    /// The tickets that were opened for a failure, a missed job and a breach. Each until that is over.
+    /// The tickets for a failure, a missed job and a breach. Each is cleared when its cause is gone.
     pub tickets: [Option<TicketId>; 3],
-    /// When time alone next changes something, or earlier.
+    /// The next time at which the standing changes without a job, or an earlier time.
     pub timer_at: Option<Timestamp>,
     pub version: u64,
 }
 
-/// What a device adds to the sums of its organization.
+/// The amounts that a device adds to the sums of its organization.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
     pub devices: u64,
@@ -92,16 +93,16 @@ pub struct Share {
     pub unprotected_servers: u64,
     /// Servers count three times.
     pub weight: u64,
-    /// Twice the weight where the objective is met, once where that is at risk.
+    /// Twice the weight if the objective is met, once if it is at risk.
     pub credit: u64,
-    /// Devices that have a restore point, within their objective.
+    /// Devices with a restore point within their objective.
     pub rpo_ok: u64,
     pub rpo_at_risk: u64,
-    /// Devices with a restore point that is too old, or with none for longer than the objective allows.
+    /// Devices with a restore point that is too old, or with none for longer than the objective.
     pub rpo_breached: u64,
     pub servers_breached_twice: u64,
     pub bytes: u64,
-    /// Devices that were never backed up, and whose objective has not passed yet since they are to be.
+    /// Devices without any backup that have been eligible for less time than the objective.
     #[serde(default)]
     pub rpo_pending: u64,
 }
@@ -109,9 +110,9 @@ pub struct Share {
 macro_rules! share_arithmetic {
     ($($field:ident)*) => {
         impl Share {
-            /// These sums with one device's share in place of what it was before.
+            /// Replaces the contribution of one device in these sums.
             #[must_use]
-            pub fn exchanged(self, before: Self, after: Self) -> Self {
+            pub fn with_replaced(self, before: Self, after: Self) -> Self {
                 Self { $($field: self.$field.saturating_sub(before.$field).saturating_add(after.$field),)* }
             }
         }
@@ -142,7 +143,7 @@ fn minutes(number: u32) -> Duration {
 }
 
 impl Posture {
-    /// Of a device of which nothing is known yet.
+    /// A device without any known jobs.
     pub fn new(device: &Device, now: Timestamp) -> Self {
         let blank = Self {
             tenant_id: device.tenant_id,
@@ -166,7 +167,7 @@ impl Posture {
         blank.of(device)
     }
 
-    /// The same with what the directory says of the device.
+    /// Updates the fields that come from the directory.
     #[must_use]
     pub fn of(self, device: &Device) -> Self {
         Self {
@@ -181,9 +182,9 @@ impl Posture {
         self.workload == Some(Workload::Server)
     }
 
-    /// What the policy makes of it by now. Restore points that the retention does not leave go.
+    /// Evaluates the posture by the policy at this time. Removes restore points outside the retention.
     #[must_use]
-    pub fn judged(mut self, policy: &Policy, now: Timestamp) -> Self {
+    pub fn evaluated(mut self, policy: &Policy, now: Timestamp) -> Self {
         self.points = policy.retention.keep(&self.points);
         let workload = self.workload.filter(|workload| policy.enabled && self.in_use && policy.workloads.contains(workload));
         let Some(workload) = workload else {
@@ -222,7 +223,7 @@ impl Posture {
         .find_map(|(is_so, trouble, since)| is_so.then_some((trouble, since)));
         let crossings = [Some(at_risk_at), Some(breached_at), Some(twice_at), Some(unprotected_at), missed_at];
         let next = crossings.into_iter().flatten().filter(|at| *at > now).min();
-        // A timer that comes too early finds nothing to do and is set anew; to move it with every job would cost more.
+        // A timer that fires too early finds nothing to do and is set again. Moving it with every job would cost more.
         self.timer_at = match (self.timer_at, next) {
             (Some(set), Some(next)) if set > now && set <= next => Some(set),
             (_, next) => next,
@@ -230,7 +231,7 @@ impl Posture {
         self
     }
 
-    /// What reports of the device say: the same that it adds to the sums of its organization.
+    /// The state for device reports: the same values that the device adds to the sums of its organization.
     pub fn backup_state(&self) -> BackupState {
         BackupState {
             eligible: self.standing.eligible(),
@@ -239,7 +240,7 @@ impl Posture {
         }
     }
 
-    /// Whether the device is in the trouble that an alarm is for.
+    /// Whether the device has the condition of an alarm.
     pub fn has(&self, alarm: Alarm) -> bool {
         match alarm {
             Alarm::Failed => self.standing.eligible() && self.failing_since.is_some(),
@@ -265,7 +266,7 @@ impl Posture {
             never_backed_up: count(eligible && !has_success),
             unprotected_servers: count(eligible && !protected && self.is_server()),
             weight,
-            // What was never backed up has nothing that could be recent.
+            // A device without any backup has no recency.
             credit: if has_success { weight * credit } else { 0 },
             rpo_ok: count(has_success && rpo == Some(Rpo::Ok)),
             rpo_at_risk: count(has_success && rpo == Some(Rpo::AtRisk)),

@@ -1,26 +1,27 @@
-//! Which restore points stay. Of each of the newest so many hours, days, weeks, months and years that have one, the newest restore point
-//! stays, in UTC; weeks begin on Monday. The newest of all always stays.
+//! Decides which restore points to keep. For each of the newest hours, days, weeks, months and years that have a restore point, up
+//! to the configured numbers, the newest restore point stays. Periods are in UTC; weeks start on Monday. The newest restore point
+//! overall always stays.
 
 use super::config::Retention;
 
 const HOUR: i64 = 3_600;
 const DAY: i64 = 24 * HOUR;
 
-/// The months since year 0.
+/// The number of months since year 0.
 fn month_of(seconds: i64) -> i64 {
     let date = jiff::Timestamp::from_second(seconds).map(|at| jiff::tz::Offset::UTC.to_datetime(at).date());
     date.map_or(0, |date| i64::from(date.year()) * 12 + i64::from(date.month()) - 1)
 }
 
 impl Retention {
-    /// How far back the oldest restore point can be, with months of 30 days.
+    /// The maximum age of the oldest restore point in days, with months of 30 days.
     pub fn span_days(self) -> u32 {
         let [hourly, daily, weekly, monthly, yearly] =
             [self.hourly, self.daily, self.weekly, self.monthly, self.yearly].map(u32::from);
         [hourly / 24, daily, weekly * 7, monthly * 30, yearly * 365].into_iter().max().unwrap_or(0)
     }
 
-    /// Those of `points`, in seconds since 1970 and in order, that stay.
+    /// Returns the points that stay. `points` are seconds since 1970, in order.
     pub fn keep(self, points: &[u32]) -> Vec<u32> {
         let mut left = [self.hourly, self.daily, self.weekly, self.monthly, self.yearly];
         let mut last = [i64::MIN; 5];
@@ -58,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_each_period_stays() {
+    fn newest_restore_point_of_each_period_is_kept() {
         let points = times(&[
             "2024-06-01T00:00:00Z",
             "2025-12-01T01:00:00Z",
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn keeping_twice_keeps_the_same() {
+    fn keep_is_idempotent() {
         let points: Vec<u32> = (0..200).map(|place| 1_767_225_600 + place * 40_000).collect();
         let retention = Retention { hourly: 5, daily: 7, weekly: 4, monthly: 3, yearly: 1 };
         let kept = retention.keep(&points);

@@ -1,8 +1,8 @@
-//! The sums over the devices and jobs of one organization, which reports are made of. They are kept up with every change, so a report
-//! reads one record an organization, however many devices and jobs there are.
+//! The sums over the devices and jobs of one organization, from which reports are built. Every change updates them, so a report
+//! reads one record per organization, however many devices and jobs there are.
 //!
-//! Jobs are counted by the hour and by the day of UTC in which they ended: the last 24 hours are this hour and the 23 before it, 7 and 30
-//! days are today and the 6 and 29 days before.
+//! Jobs are counted by the UTC hour and day in which they ended. The last 24 hours are the current hour and the 23 before it; 7 and
+//! 30 days are today and the 6 and 29 days before.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,11 +16,11 @@ use super::posture::{Posture, Share};
 
 const HOURS: i64 = 24;
 const DAYS: i64 = 30;
-/// Names of targets that are remembered.
+/// The maximum number of target names to store.
 const MAX_TARGETS: usize = 32;
 
 vocabulary! {
-    /// How long a time jobs are counted over.
+    /// The time span of job counts.
     Window:
     Day "24h", Week "7d", Month "30d",
 }
@@ -62,21 +62,21 @@ impl Counts {
         }
     }
 
-    /// Those that left a restore point, and all.
+    /// The number of jobs that left a restore point, and of all jobs.
     pub fn rate(self) -> (u64, u64) {
         let good = u64::from(self.succeeded) + u64::from(self.warned);
         (good, good + u64::from(self.failed) + u64::from(self.missed))
     }
 }
 
-/// What one job adds.
+/// The contribution of one job.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     pub job: bool,
     pub outcome: Option<(Outcome, Timestamp)>,
     pub target: Option<String>,
     pub verified_at: Option<Timestamp>,
-    /// Of a job that failed: what a ticket says of it.
+    /// For a failed job: the text for the ticket.
     pub failure: Option<String>,
 }
 
@@ -92,12 +92,12 @@ pub struct Rollup {
     pub last_success_at: Option<Timestamp>,
     pub last_failure_at: Option<Timestamp>,
     pub last_verified_at: Option<Timestamp>,
-    /// When a restore point was last written to a target of this name.
+    /// The last time that a restore point was written to each target.
     pub targets: Vec<(String, Timestamp)>,
     /// By the hour and by the day since 1970, in order.
     pub hours: Vec<(i64, Counts)>,
     pub days: Vec<(i64, Counts)>,
-    /// What all restore points held at the end of a day on which that changed.
+    /// The total size of all restore points at the end of each day on which it changed.
     pub sizes: Vec<(i64, u64)>,
 }
 
@@ -125,7 +125,7 @@ fn count(buckets: &mut Vec<(i64, Counts)>, bucket: i64, outcome: Outcome) {
 }
 
 impl Rollup {
-    /// How many entries it has in all of its lists.
+    /// The number of entries in all lists.
     pub fn entries(&self) -> usize {
         self.targets.len() + self.hours.len() + self.days.len() + self.sizes.len()
     }
@@ -146,7 +146,7 @@ impl Rollup {
         }
     }
 
-    /// Takes up what a job has told.
+    /// Adds the contribution of a job.
     pub fn count(&mut self, tally: &Tally, now: Timestamp) {
         self.has_jobs |= tally.job;
         self.last_verified_at = self.last_verified_at.max(tally.verified_at);
@@ -185,13 +185,13 @@ impl Rollup {
         self.targets.push((name.to_owned(), at));
     }
 
-    /// Takes up a device that is here now, or has changed, or is gone.
-    pub fn exchange(&mut self, before: Option<&Posture>, after: Option<&Posture>, now: Timestamp) {
+    /// Applies a device that was added, changed or removed.
+    pub fn replace_device(&mut self, before: Option<&Posture>, after: Option<&Posture>, now: Timestamp) {
         let share = |posture: Option<&Posture>| posture.map(Posture::share).unwrap_or_default();
         let bytes = self.share.bytes;
-        self.share = self.share.exchanged(share(before), share(after));
+        self.share = self.share.with_replaced(share(before), share(after));
         if let (None, Some(arrived)) = (before, after) {
-            // A device that comes from elsewhere brings its history.
+            // A device that moves in brings its history.
             self.has_jobs |= arrived.last_success_at.is_some() || arrived.last_failure_at.is_some();
             self.last_success_at = self.last_success_at.max(arrived.last_success_at);
             self.last_failure_at = self.last_failure_at.max(arrived.last_failure_at);
@@ -221,7 +221,7 @@ impl Rollup {
         }
     }
 
-    /// How much more the restore points hold than at the end of the day 30 days ago.
+    /// The growth of the restore points since the end of the day 30 days ago.
     pub fn growth(&self, now: Timestamp) -> i64 {
         let then = self.sizes.iter().rev().find(|(day, _)| *day <= day_of(now) - DAYS).map_or(0, |(_, size)| *size);
         let difference = i128::from(self.share.bytes) - i128::from(then);

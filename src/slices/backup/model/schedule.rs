@@ -1,4 +1,4 @@
-//! When backups are due. Where the clock on the wall is put forward, a time that does not exist comes right after the gap.
+//! When backups are due. If the clock is put forward, a time that does not exist moves to right after the gap.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use tenantd_base::{clock::Timestamp, zones};
 
 use super::config::{Rhythm, Schedule};
 
-/// A pattern whose times are further apart is none that backups go by.
+/// The time from which to check that a cron expression has a next occurrence.
 const PROBE: i64 = 1_767_225_600_000;
 
 fn pattern(text: &str) -> Result<Cron, String> {
     let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-    parser.parse(text).map_err(|error| format!("is no pattern such as 0 1 * * *: {error}"))
+    parser.parse(text).map_err(|error| format!("must be a cron expression such as 0 1 * * *: {error}"))
 }
 
 fn zoned(at: Timestamp, zone: &TimeZone) -> Option<Zoned> {
@@ -33,7 +33,7 @@ fn next_time(cron: &Cron, zone: &TimeZone, after: Timestamp) -> Option<Timestamp
 }
 
 impl Schedule {
-    /// What is wrong with it, with the field that has it.
+    /// The validation errors, each with its field.
     pub(super) fn problems(&self) -> Vec<(&'static str, String)> {
         let mut found = Vec::new();
         let zone = zones::find(&self.timezone);
@@ -46,7 +46,7 @@ impl Schedule {
                 Ok(cron) => {
                     let zone = zone.unwrap_or(TimeZone::UTC);
                     if next_time(&cron, &zone, Timestamp::from_millis(PROBE)).is_none() {
-                        found.push(("cron", "there is no such time".to_owned()));
+                        found.push(("cron", "this cron expression never matches".to_owned()));
                     }
                 }
             }
@@ -57,8 +57,8 @@ impl Schedule {
         found
     }
 
-    /// From when on a backup that should follow one at `after` is missed: half an interval behind the time at which it was due. With
-    /// an even interval that is one and a half intervals after the one before.
+    /// The time after which a backup that should follow one at `after` is missed: half an interval after its due time. With a fixed
+    /// interval, this is one and a half intervals after the previous backup.
     pub fn overdue_after(&self, after: Timestamp) -> Option<Timestamp> {
         let zone = TimeZone::get(&self.timezone).ok()?;
         let (due, interval) = match &self.rhythm {
@@ -75,7 +75,7 @@ impl Schedule {
         Some(self.put_off(due, &zone)? + interval / 2)
     }
 
-    /// A time outside of the window is put off to its next start.
+    /// Moves a time outside the window to the next start of the window.
     fn put_off(&self, due: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
         let Some((start, end)) = self.window else { return Some(due) };
         let at = zoned(due, zone)?;
@@ -103,15 +103,15 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_is_missed_half_an_interval_after_it_was_due() {
+    fn a_backup_is_missed_half_an_interval_after_its_due_time() {
         let every = |minutes| Rhythm::Every { minutes };
         let cron = |text: &str| Rhythm::Cron(text.to_owned());
         for (schedule, after, overdue) in [
             (schedule(every(240), "UTC", None), "2026-01-01T00:00:00Z", "2026-01-01T06:00:00Z"),
             (schedule(cron("0 1 * * *"), "UTC", None), "2026-01-01T01:20:00Z", "2026-01-02T13:00:00Z"),
-            // A Friday: the next one is on Monday, and the one after that a day later.
+            // A Friday: the next run is on Monday, and the one after that a day later.
             (schedule(cron("0 1 * * 1-5"), "UTC", None), "2026-01-02T01:20:00Z", "2026-01-05T13:00:00Z"),
-            // Five hours after 17:00 is outside of the hours from 8 to 18, and is put off to the next morning.
+            // Five hours after 17:00 is outside the window from 8 to 18, so it moves to the next morning.
             (schedule(every(300), "UTC", Some((480, 1080))), "2026-01-01T17:00:00Z", "2026-01-02T10:30:00Z"),
             (schedule(every(60), "UTC", Some((1320, 360))), "2026-01-01T05:30:00Z", "2026-01-01T22:30:00Z"),
             // Berlin is an hour ahead in winter.
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_schedule_is_told_with_its_field() {
+    fn schedule_errors_name_their_field() {
         let fields = |schedule: Schedule| schedule.problems().into_iter().map(|(field, _)| field).collect::<Vec<_>>();
         let cron = |text: &str| Rhythm::Cron(text.to_owned());
         assert_eq!(fields(schedule(cron("61 * * * *"), "Mars/Olympus", Some((5, 5)))), ["timezone", "cron", "window"]);

@@ -1,5 +1,5 @@
-//! What the backups of an organization are worth, from 0 to 100. Whole numbers throughout: each part is rounded down to whole points, and
-//! the score is their sum, or the lowest cap that applies.
+//! The backup score of an organization, from 0 to 100. Uses integers only: each part is rounded down to whole points, and the score
+//! is their sum or the lowest cap that applies.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 };
 
 const DAY: Duration = Duration::from_hours(24);
-/// From when on a restore test says nothing any more.
+/// A restore test older than this does not count.
 const TEST_TOO_OLD_DAYS: u32 = 90;
 
 vocabulary! {
@@ -21,7 +21,7 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Why a score cannot be higher than so much.
+    /// The reason for a limit of the score.
     Cap:
     RestoreTestTooOld "restore_test_too_old", ServerRpoBreachedTwice "server_rpo_breached_twice",
     UnprotectedServer "unprotected_server",
@@ -37,14 +37,14 @@ impl Cap {
     }
 }
 
-/// Three copies on two media, one of them elsewhere. The data itself is a copy, on a local medium; a target counts while a restore point
-/// was written to it within 30 days.
+/// The 3-2-1 rule: three copies on two media, one of them offsite. The original data is a copy on a local medium. A target counts
+/// if a restore point was written to it within 30 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rule321 {
     pub copies: u32,
     pub media: u32,
     pub offsite: bool,
-    /// The longest time for which one of these targets locks what was written to it; 0 for not at all.
+    /// The longest lock of these targets in days; 0 for no lock.
     pub immutable_days: u32,
 }
 
@@ -74,7 +74,7 @@ pub fn rule_321(rollup: &Rollup, policy: &Policy, now: Timestamp) -> Rule321 {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Weighing {
+pub struct ScoreBreakdown {
     pub coverage: u8,
     pub recency: u8,
     pub success: u8,
@@ -84,13 +84,13 @@ pub struct Weighing {
     pub score: u8,
 }
 
-/// `most` by a fraction, rounded down.
+/// `most` multiplied by a fraction, rounded down.
 fn portion(most: u64, part: u64, whole: u64) -> u8 {
     u8::try_from((most * part).checked_div(whole).unwrap_or(0)).unwrap_or(u8::MAX)
 }
 
-/// `None` where there is nothing to weigh: no device to back up, or no job ever.
-pub fn weigh(rollup: &Rollup, policy: &Policy, now: Timestamp) -> Option<Weighing> {
+/// Returns `None` if no device is eligible or there was never a job.
+pub fn compute_score(rollup: &Rollup, policy: &Policy, now: Timestamp) -> Option<ScoreBreakdown> {
     let share = &rollup.share;
     if share.eligible == 0 || !rollup.has_jobs {
         return None;
@@ -121,11 +121,11 @@ pub fn weigh(rollup: &Rollup, policy: &Policy, now: Timestamp) -> Option<Weighin
     .collect();
     let sum = coverage + recency + success + verification + resilience;
     let score = caps.iter().map(|cap| cap.most()).fold(sum, u8::min);
-    Some(Weighing { coverage, recency, success, verification, resilience, caps, score })
+    Some(ScoreBreakdown { coverage, recency, success, verification, resilience, caps, score })
 }
 
-pub fn state(rollup: &Rollup, weighing: Option<&Weighing>) -> State {
-    match weighing.map(|weighing| weighing.score) {
+pub fn state(rollup: &Rollup, breakdown: Option<&ScoreBreakdown>) -> State {
+    match breakdown.map(|breakdown| breakdown.score) {
         None => State::Unknown,
         Some(_) if rollup.share.protected == 0 => State::Unprotected,
         Some(80..) => State::Healthy,

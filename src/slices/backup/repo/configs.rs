@@ -1,4 +1,4 @@
-//! What scopes have set of their own. The tenant's own comes first, then those of organizations, then those of devices.
+//! The own settings of scopes. The tenant's settings come first, then those of organizations, then those of devices.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,12 +31,12 @@ impl Record for ConfigRecord {
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         match version {
             1 => codec::decode_fields::<ConfigRecordV1>(fields).map(Self::from),
-            _ => Err(format!("format version {version} is not known to this release")),
+            _ => Err(format!("this release does not know format version {version}")),
         }
     }
 }
 
-/// Before tickets were resolved on recovery.
+/// The format before tickets were resolved on recovery.
 #[derive(Deserialize)]
 struct ConfigRecordV1 {
     own: OwnConfigV1,
@@ -89,7 +89,7 @@ fn key(tenant: TenantId, scope: Scope) -> ConfigKey {
     }
 }
 
-/// For whom the settings under a key are; `None` for a key that no scope has.
+/// The scope of a key; `None` for an invalid key.
 pub(super) fn scope((_, kind, id): &ConfigKey) -> Option<Scope> {
     match *kind {
         TENANT if *id == [0; 16] => Some(Scope::Tenant),
@@ -111,7 +111,7 @@ pub(crate) fn remove(tx: &mut WriteTx, tenant: TenantId, scope: Scope) -> Result
     CONFIGS.remove(tx, &key(tenant, scope)).map(drop)
 }
 
-/// All that a tenant's scopes have set, at most `limit`.
+/// The own settings of all scopes of a tenant, at most `limit`.
 pub(crate) fn list(tx: &impl Read, tenant: TenantId, limit: usize) -> Result<Vec<(Scope, ConfigRecord)>, StoreError> {
     let mut found = Vec::new();
     CONFIGS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |(_, kind, id), record| {

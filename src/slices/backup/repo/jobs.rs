@@ -1,4 +1,4 @@
-//! Jobs, cut into segments by the day on which they began, so that retention drops whole days.
+//! Jobs, in segments by the day on which they started, so that retention drops whole days.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Record for Job {
     }
 }
 
-/// How far from now the days of jobs can be: ten years back, and of a tenant whose clock is ahead as far forward.
+/// The allowed range of job days: ten years back and, for a tenant whose clock is ahead, ten years forward.
 const LONGEST_AGO: Duration = Duration::from_hours(24 * 3_660);
 const TOMORROW: Duration = Duration::from_hours(24);
 /// In characters, as in the lines that agents send.
@@ -37,18 +37,18 @@ static JOBS: SegmentedTable = SegmentedTable::new(catalog::BACKUP_JOBS).counting
 pub(crate) static COUNTED_JOBS: CountedSegments = JOBS.counted();
 pub(crate) static JOBS_OF_TENANTS: RowsOfSegments = RowsOfSegments(&JOBS);
 
-/// Jobs as they go along to another installation. Each day is a table of its own, so a job must be of the day that it is under, and of a
-/// day that jobs can be of.
+/// Exports and imports jobs. Each day is a separate table, so a job must match the day of its table, and that day must be within
+/// the allowed range.
 pub(super) fn portable() -> Box<dyn Portable> {
     SegmentCarrier::<JobKey, Job>::plain("backup_job", &JOBS, |arrival, day, key, job| {
         let ahead = if key.0.has_own_clock() { LONGEST_AGO } else { TOMORROW };
         let (first, last) = (arrival.now - LONGEST_AGO, arrival.now + ahead);
         if day != segment(job.started_at) || !(first..=last).contains(&job.started_at) {
-            return Err(PortError::wrong("it is not under the day on which it began, or that day is too far away"));
+            return Err(PortError::wrong("started_at: does not match the day of its segment, or is out of range"));
         }
         let is_long = |text: &str, most: usize| text.is_empty() || text.chars().count() > most;
         if is_long(&job.external_id, MAX_EXTERNAL_ID) || job.target.as_deref().is_some_and(|target| is_long(target, MAX_TARGET)) {
-            return Err(PortError::wrong("its id or its target is empty or too long"));
+            return Err(PortError::wrong("external_id or target: empty or too long"));
         }
         Ok(())
     })
@@ -58,7 +58,7 @@ fn segment(started_at: Timestamp) -> u64 {
     u64::try_from(day_of(started_at)).unwrap_or(0)
 }
 
-/// The job that began on the day of `started_at`.
+/// The job that started on the day of `started_at`.
 pub(crate) fn get(
     tx: &impl Read,
     tenant: TenantId,
@@ -73,7 +73,7 @@ pub(crate) fn put(tx: &mut WriteTx, tenant: TenantId, job: &Job) -> Result<(), S
     JOBS.put(tx, segment(job.started_at), &(tenant, job.device_id, job.external_id.clone()), job)
 }
 
-/// The days before `first` of which there are jobs.
+/// The days before `first` that have jobs.
 pub(crate) fn days_before(tx: &ReadTx, first: Timestamp) -> Result<Vec<u64>, StoreError> {
     let mut days = JOBS.segments(tx)?;
     days.retain(|day| *day < segment(first));

@@ -1,4 +1,4 @@
-//! The tables of backups and what is stored in them.
+//! The tables of backups.
 
 pub(super) mod configs;
 pub(super) mod jobs;

@@ -1,4 +1,4 @@
-//! What is set for backups, jobs, and how well devices are backed up, as they leave for another installation and arrive there.
+//! Exports and imports backup settings, jobs and postures.
 
 use tenantd_directory as directory;
 use tenantd_store::portable::{Carrier, PortError, Portable};
@@ -12,16 +12,16 @@ use super::{
     sweeps::SWEEPS,
 };
 
-/// What the sums of an organization and the restore points of a device have at the most, and more.
+/// Generous upper limits for the entries in an organization's sums and the restore points of a device.
 const MOST_ENTRIES: usize = 1_000;
 const MOST_POINTS: usize = 10_000;
 
-/// `settings` are the bounds of the API.
+/// `settings` checks a record against the limits of the API.
 pub(crate) fn portable(settings: impl Fn(&OwnConfig) -> Result<(), String> + Send + Sync + 'static) -> Vec<Box<dyn Portable>> {
     vec![
         Carrier::plain("backup_config", &CONFIGS, move |_, key, record| {
             if configs::scope(key).is_none() {
-                return Err(PortError::wrong("its key names no scope"));
+                return Err(PortError::wrong("key: not a scope"));
             }
             settings(&record.own).map_err(PortError::Wrong)?;
             match record.own.faults().first() {
@@ -32,25 +32,17 @@ pub(crate) fn portable(settings: impl Fn(&OwnConfig) -> Result<(), String> + Sen
         .boxed(),
         jobs::portable(),
         Carrier::plain("backup_rollup", &ROLLUPS, |_, _, rollup| {
-            if rollup.entries() > MOST_ENTRIES {
-                Err(PortError::wrong("it has more entries than days and targets"))
-            } else {
-                Ok(())
-            }
+            if rollup.entries() > MOST_ENTRIES { Err(PortError::wrong("too many entries")) } else { Ok(()) }
         })
-        // The shares of devices are added up as they arrive.
+        // The shares of devices are added as they arrive.
         .kept_by(|tx, key, rollup| Ok(ROLLUPS.put(tx, key, &Rollup { share: Share::default(), ..rollup.clone() })?))
         .boxed(),
         Carrier::plain("backup_posture", &POSTURES, |_, _, posture| {
-            if posture.points.len() > MOST_POINTS {
-                Err(PortError::wrong("it has more restore points than are kept"))
-            } else {
-                Ok(())
-            }
+            if posture.points.len() > MOST_POINTS { Err(PortError::wrong("points: too many restore points")) } else { Ok(()) }
         })
         .kept_by(|tx, key, posture| {
             let mut rollup = rollups::get(tx, (key.0, key.1))?;
-            rollup.share = rollup.share.exchanged(Share::default(), posture.share());
+            rollup.share = rollup.share.with_replaced(Share::default(), posture.share());
             rollups::put(tx, &rollup)?;
             if directory::device(tx, key.0, key.2)?.is_some() {
                 directory::set_backup(tx, key.0, key.2, Some(&posture.backup_state()))?;
@@ -59,7 +51,7 @@ pub(crate) fn portable(settings: impl Fn(&OwnConfig) -> Result<(), String> + Sen
         })
         .boxed(),
         Carrier::plain("backup_sweep", &SWEEPS, |_, _, sweep| {
-            if sweep.is_of_tenant() { Ok(()) } else { Err(PortError::wrong("it walks over devices of more than one tenant")) }
+            if sweep.is_of_tenant() { Ok(()) } else { Err(PortError::wrong("must cover the devices of one tenant only")) }
         })
         .boxed(),
     ]

@@ -1,4 +1,4 @@
-//! How well each device is backed up, under its organization; found by the device, by what is wrong, and by its timer.
+//! The posture of each device, keyed by its organization and indexed by device, by issue and by timer.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -66,7 +66,7 @@ pub(crate) fn remove(tx: &mut WriteTx, posture: &Posture) -> Result<(), StoreErr
     POSTURES.remove(tx, &key(posture)).map(drop)
 }
 
-/// The postures of a tenant or of one organization behind one of them, in order.
+/// Scans the postures of a tenant or of one organization, in order, starting after the given key.
 pub(crate) fn scan(
     tx: &impl Read,
     tenant: TenantId,
@@ -82,7 +82,7 @@ pub(crate) fn scan(
     POSTURES.scan(tx, &range, Direction::Forward, |_, posture| visit(posture))
 }
 
-/// The devices of an organization with something wrong, the worst first.
+/// The devices of an organization with issues, the worst first.
 pub(crate) fn troubled(
     tx: &impl Read,
     tenant: TenantId,
@@ -94,12 +94,12 @@ pub(crate) fn troubled(
     Ok(found.into_iter().flatten().collect())
 }
 
-/// Postures of any tenant whose time has come, the longest overdue first, and when the next does.
+/// The postures of any tenant that are due, the longest overdue first, and the next due time.
 pub(crate) fn due(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<PostureKey>, StoreError> {
     BY_TIMER.due(tx, reading, limit, |_| true)
 }
 
-/// The posture of this tenant whose time came first, if it has come by `now`.
+/// The posture of this tenant with the earliest timer, if it is due by `now`.
 pub(crate) fn first_due(tx: &impl Read, tenant: TenantId, now: Timestamp) -> Result<Option<PostureKey>, StoreError> {
     Ok(BY_TIMER.due_on(tx, Timeline::of(tenant), now, 1, |key| key.0 == tenant)?.found.pop())
 }

@@ -21,7 +21,7 @@ impl Record for Rollup {
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         match version {
             1 => codec::decode_fields::<RollupV1>(fields).map(Self::from),
-            _ => Err(format!("format version {version} is not known to this release")),
+            _ => Err(format!("this release does not know format version {version}")),
         }
     }
 
@@ -31,7 +31,7 @@ impl Record for Rollup {
     }
 }
 
-/// Before devices that were never backed up had a sum of their own. The upgrade of the store adds all shares up again.
+/// The format before devices without any backup had their own sum. The store upgrade recalculates all shares.
 #[derive(Deserialize)]
 struct RollupV1 {
     _share: [u64; 12],
@@ -67,7 +67,7 @@ pub(crate) fn find(tx: &impl Read, key: RollupKey) -> Result<Option<Rollup>, Sto
     ROLLUPS.get(tx, &key)
 }
 
-/// The sums of an organization; empty ones where there are none yet.
+/// The sums of an organization, or empty sums if there are none yet.
 pub(crate) fn get(tx: &impl Read, (tenant, organization): RollupKey) -> Result<Rollup, StoreError> {
     Ok(find(tx, (tenant, organization))?.unwrap_or_else(|| Rollup::new(tenant, organization)))
 }
@@ -80,7 +80,7 @@ pub(crate) fn remove(tx: &mut WriteTx, key: RollupKey) -> Result<(), StoreError>
     ROLLUPS.remove(tx, &key).map(drop)
 }
 
-/// Walks a tenant's sums, in the order of its organizations.
+/// Visits the sums of a tenant in the order of its organizations.
 pub(crate) fn scan(tx: &impl Read, tenant: TenantId, mut visit: impl FnMut(Rollup)) -> Result<(), StoreError> {
     ROLLUPS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, rollup| {
         visit(rollup);

@@ -1,18 +1,19 @@
-//! Devices that have still to be judged anew after a change of what is set for many: how far each walk over them has come.
+//! Sweeps: pending re-evaluations of many devices after a configuration change, with the progress of each.
 
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::id::{DeviceId, OrganizationId, TenantId};
 use tenantd_store::{KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
-/// Tenant, and the organization if only its devices are walked over. A tenant of zeros stands for all devices of the directory.
+/// The tenant, and the organization if the sweep covers only its devices. A tenant of zeros stands for all devices of the
+/// directory.
 pub(crate) type SweepKey = (TenantId, Option<OrganizationId>);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Sweep {
-    /// The last posture that was judged.
+    /// The last posture that was evaluated.
     pub(crate) after: Option<(OrganizationId, DeviceId)>,
-    /// Of a walk over the directory: the last device and organization that were looked at, and whether organizations are done.
+    /// For a sweep over the directory: the last device and organization, and whether all organizations are done.
     pub(crate) device: Option<(TenantId, DeviceId)>,
     pub(crate) organization: Option<(TenantId, OrganizationId)>,
     pub(crate) organizations_done: bool,
@@ -23,7 +24,7 @@ impl Record for Sweep {
 }
 
 impl Sweep {
-    /// Whether it walks over devices of its tenant alone, and not over the directory.
+    /// Whether it covers only devices of its tenant, and not the whole directory.
     pub(super) fn is_of_tenant(self) -> bool {
         self.device.is_none() && self.organization.is_none() && !self.organizations_done
     }
@@ -32,14 +33,14 @@ impl Sweep {
 pub(crate) static SWEEPS: Table<SweepKey, Sweep> = Table::new(catalog::BACKUP_SWEEPS, &[]);
 
 pub(crate) const DIRECTORY: SweepKey = (TenantId::from_bytes([0; 16]), None);
-/// The walk of `upgrade.rs`, which is over before a server runs.
+/// The sweep of `upgrade.rs`, which ends before the server runs.
 pub(super) const UPGRADE: SweepKey = (TenantId::from_bytes([0; 16]), Some(OrganizationId::from_bytes([0; 16])));
 
 pub(crate) fn get(tx: &impl Read, key: SweepKey) -> Result<Option<Sweep>, StoreError> {
     SWEEPS.get(tx, &key)
 }
 
-/// Begins a walk, or begins one again that is under way.
+/// Starts a sweep, or restarts one in progress.
 pub(crate) fn begin(tx: &mut WriteTx, key: SweepKey) -> Result<(), StoreError> {
     SWEEPS.put(tx, &key, &Sweep::default())
 }
@@ -52,7 +53,7 @@ pub(crate) fn end(tx: &mut WriteTx, key: SweepKey) -> Result<(), StoreError> {
     SWEEPS.remove(tx, &key).map(drop)
 }
 
-/// One that is under way.
+/// Returns any sweep in progress.
 pub(crate) fn first(tx: &impl Read) -> Result<Option<(SweepKey, Sweep)>, StoreError> {
     Ok(SWEEPS.list(tx, &KeyRange::ALL, 1)?.pop())
 }

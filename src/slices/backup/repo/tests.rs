@@ -1,4 +1,4 @@
-//! The stored forms are those that were written down.
+//! Compares the stored records with the golden files.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -22,7 +22,7 @@ fn at() -> Timestamp {
 }
 
 #[test]
-fn settings_are_stored_as_they_were_written_down() {
+fn stored_settings_match_the_golden_files() {
     let minutes = Minutes { server: 240, workstation: 1440, vm: Some(480) };
     let own = OwnConfig {
         enabled: Some(true),
@@ -49,7 +49,7 @@ fn settings_are_stored_as_they_were_written_down() {
 }
 
 #[test]
-fn jobs_and_what_they_come_to_are_stored_as_they_were_written_down() {
+fn stored_jobs_and_sums_match_the_golden_files() {
     let job = Job {
         id: BackupJobId::from_bytes([1; 16]),
         external_id: "job-1".to_owned(),

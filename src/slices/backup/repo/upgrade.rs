@@ -1,5 +1,5 @@
-//! What a store of an older release lacks: whether each device is backed up, as every report reads it, and sums that tell devices apart which
-//! were never backed up. Both follow from the postures.
+//! Adds data that a store of an older release lacks: the backup state of each device, and sums that count devices without any
+//! backup separately. Both are derived from the postures.
 
 use tenantd_directory as directory;
 use tenantd_store::{Direction, Flow, KeyRange, Progress, StoreError, WriteTx};
@@ -11,22 +11,22 @@ use super::{
     sweeps,
 };
 
-/// Postures that one transaction looks at.
+/// The number of postures per transaction.
 const PART: usize = 2_000;
 
-/// Walks over all postures, a part at a time. How far it has come is stored with what it has done.
+/// Processes all postures in parts. The progress is stored with the results.
 pub(crate) fn derive_states(tx: &mut WriteTx) -> Result<Progress, StoreError> {
-    let begun = sweeps::get(tx, sweeps::UPGRADE)?;
-    if begun.is_none() {
-        forget_shares(tx)?;
+    let stored = sweeps::get(tx, sweeps::UPGRADE)?;
+    if stored.is_none() {
+        reset_shares(tx)?;
     }
-    let mut walk = begun.unwrap_or_default();
+    let mut walk = stored.unwrap_or_default();
     let after = walk.organization.zip(walk.device).map(|((tenant, organization), (_, device))| (tenant, organization, device));
     let found = POSTURES.list_after(tx, after.as_ref(), PART)?;
     for (_, posture) in &found {
         directory::set_backup(tx, posture.tenant_id, posture.device_id, Some(&posture.backup_state()))?;
         let mut rollup = rollups::get(tx, (posture.tenant_id, posture.organization_id))?;
-        rollup.share = rollup.share.exchanged(Share::default(), posture.share());
+        rollup.share = rollup.share.with_replaced(Share::default(), posture.share());
         rollups::put(tx, &rollup)?;
     }
     match found.last() {
@@ -42,7 +42,7 @@ pub(crate) fn derive_states(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     }
 }
 
-fn forget_shares(tx: &mut WriteTx) -> Result<(), StoreError> {
+fn reset_shares(tx: &mut WriteTx) -> Result<(), StoreError> {
     let mut found: Vec<Rollup> = Vec::new();
     ROLLUPS.scan(tx, &KeyRange::ALL, Direction::Forward, |_, rollup| {
         found.push(rollup);
@@ -65,7 +65,7 @@ mod tests {
     use super::{super::postures, *};
     use crate::model::{Posture, Rpo, Standing};
 
-    /// The n-th device; every third has a restore point, and every fifth is not to be backed up.
+    /// The n-th device. Every third has a restore point; every fifth is not eligible.
     fn posture(number: u16) -> Posture {
         let [high, low] = number.to_be_bytes();
         let mut id = [9; 16];
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn states_and_sums_are_derived_in_parts_and_once() {
+    fn states_and_sums_are_derived_once_in_parts() {
         let folder = tempfile::tempdir().unwrap();
         let engine = RedbEngine::create(&folder.path().join("store"), 1 << 20).unwrap();
         let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
@@ -102,7 +102,7 @@ mod tests {
                 let posture = posture(number);
                 postures::put(tx, &posture)?;
                 let mut rollup = rollups::get(tx, (posture.tenant_id, posture.organization_id))?;
-                // Sums that an older release had, which are not to be trusted.
+                // Wrong sums from an older release.
                 rollup.share = Share { devices: 1_000_000, ..Share::default() };
                 rollups::put(tx, &rollup)?;
             }
@@ -116,12 +116,12 @@ mod tests {
         assert_eq!(parts, 3);
         let (mut expected, mut sums) = (Share::default(), Share::default());
         for posture in (0..count).map(posture) {
-            expected = expected.exchanged(Share::default(), posture.share());
+            expected = expected.with_replaced(Share::default(), posture.share());
         }
         store
             .read(|tx| {
                 assert_eq!(sweeps::first(tx)?, None);
-                rollups::scan(tx, TenantId::from_bytes([1; 16]), |rollup| sums = sums.exchanged(Share::default(), rollup.share))
+                rollups::scan(tx, TenantId::from_bytes([1; 16]), |rollup| sums = sums.with_replaced(Share::default(), rollup.share))
             })
             .unwrap();
         assert_eq!(sums, expected);

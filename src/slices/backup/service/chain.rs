@@ -1,4 +1,4 @@
-//! What holds for a device or an organization: the chain of scopes above it, read once for as long as one piece of work takes.
+//! The effective policy of a device or an organization: its chain of scopes, read once per operation.
 
 use std::collections::HashMap;
 
@@ -10,10 +10,10 @@ use super::super::{
     repo::configs,
 };
 
-/// How many scopes of a tenant can have settings of their own.
+/// The maximum number of scopes of a tenant with their own settings.
 pub(crate) const MAX_CONFIGS: usize = 5_000;
 
-/// All that a tenant's scopes have set, for those who look at many of its devices.
+/// The own settings of all scopes of a tenant, for operations on many devices.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Chains {
     tenant: OwnConfig,
@@ -30,7 +30,7 @@ impl Chains {
         Ok(chains)
     }
 
-    /// The same with another setting for one scope.
+    /// Replaces the settings of one scope.
     pub(super) fn with(&self, scope: Scope, own: OwnConfig) -> Self {
         let mut chains = self.clone();
         chains.set(scope, own);
@@ -59,13 +59,13 @@ impl Chains {
         self.devices.contains_key(&device)
     }
 
-    /// Organizations and devices with settings of their own.
+    /// The organizations and devices with their own settings.
     pub(super) fn own_scopes(&self) -> (impl Iterator<Item = OrganizationId>, impl Iterator<Item = DeviceId>) {
         (self.organizations.keys().copied(), self.devices.keys().copied())
     }
 }
 
-/// What holds for one device.
+/// The effective policy of one device.
 pub(super) fn device_policy(
     tx: &impl Read,
     tenant: TenantId,

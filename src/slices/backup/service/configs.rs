@@ -1,5 +1,5 @@
-//! What is set for backups is read and replaced. A change for many devices is stored at once; the devices are judged by it in bounded steps
-//! afterwards (`upkeep.rs`), so that no change keeps the writer for longer than a request may.
+//! Reads and replaces the backup configuration. A change for many devices is stored at once. The devices are re-evaluated
+//! afterwards in bounded steps (`upkeep.rs`), so that no change blocks the writer for longer than a request may.
 
 use std::collections::HashMap;
 
@@ -26,28 +26,28 @@ use super::{
     chain::MAX_CONFIGS,
 };
 
-/// Devices that are told by their ids of those that would breach.
-const NAMED: usize = 50;
+/// The maximum number of device IDs in an impact report.
+const MAX_LISTED_DEVICES: usize = 50;
 
-/// What is set for a scope, and what holds for it.
+/// The own and the effective configuration of a scope.
 #[derive(Clone, Debug)]
 pub(crate) struct Read {
     pub(crate) scope: Scope,
     pub(crate) own: OwnConfig,
     pub(crate) effective: Policy,
-    /// For each field that the scope has not set itself, where it comes from; `None` for the defaults.
+    /// The source of each inherited field; `None` for the defaults.
     pub(crate) inherited: Vec<(&'static str, Option<Scope>)>,
     pub(crate) updated_at: Option<Timestamp>,
     pub(crate) version: u64,
 }
 
-/// What a change would do.
+/// The impact of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Impact {
-    /// Devices for which something else would hold, of those that are or would be backed up.
+    /// The number of devices, eligible before or after the change, whose effective settings would change.
     pub(crate) devices: u64,
     pub(crate) newly_breaching: u64,
-    /// The first of them.
+    /// The first of the breaching devices.
     pub(crate) breaching: Vec<DeviceId>,
     pub(crate) newly_missed: u64,
     pub(crate) expiring_points: u64,
@@ -56,11 +56,11 @@ pub(crate) struct Impact {
 #[derive(Clone, Debug)]
 pub(crate) struct Replaced {
     pub(crate) read: Read,
-    /// Of a dry run.
+    /// Only for a dry run.
     pub(crate) impact: Option<Impact>,
 }
 
-/// The scopes above and with a scope, the farthest first. What is out of reach is not there.
+/// The chain of a scope, the farthest first. A record out of reach counts as not found.
 fn chain_of(tx: &impl store::Read, tenant: TenantId, reach: &Reach, scope: Scope) -> Result<Vec<Scope>, BackupError> {
     let within = |id: OrganizationId| reach.covers(Some(id));
     match scope {
@@ -84,7 +84,7 @@ impl Service {
         Ok(shown(&chain, records))
     }
 
-    /// Checks a change and says what it would do, without doing it.
+    /// Checks a change and reports its impact without applying it.
     pub(crate) fn plan_config(
         tx: &impl store::Read,
         act: &Act,
@@ -159,7 +159,7 @@ fn shown(chain: &[Scope], records: Vec<Option<ConfigRecord>>) -> Read {
 
 type Checked = (Vec<Scope>, Vec<Option<ConfigRecord>>);
 
-/// All that speaks against a change. Gives the chain of the scope, and what is stored for it.
+/// Runs all checks of a change. Returns the chain of the scope and the stored records.
 fn check(
     tx: &impl store::Read,
     act: &Act,
@@ -169,7 +169,7 @@ fn check(
 ) -> Result<Checked, BackupError> {
     let tenant = act.tenant_id;
     if scope == Scope::Tenant && act.reach != Reach::Everything {
-        return Err(BackupError::OverTenant);
+        return Err(BackupError::TenantWideSettings);
     }
     let chain = chain_of(tx, tenant, &act.reach, scope)?;
     let records = chain.iter().map(|scope| configs::get(tx, tenant, *scope)).collect::<Result<Vec<_>, _>>()?;
@@ -183,7 +183,7 @@ fn check(
     if faults.is_empty() { Ok((chain, records)) } else { Err(BackupError::Invalid(faults)) }
 }
 
-/// Whether a lock would outlast the retention, for the scope itself and for those below it that have settings of their own.
+/// Checks that no lock is longer than the retention, for the scope and for all scopes below it with their own settings.
 fn locks(tx: &impl store::Read, tenant: TenantId, scope: Scope, own: &OwnConfig) -> Result<Vec<Fault>, BackupError> {
     if own.retention.is_none() && own.targets.is_none() && scope != Scope::Tenant && configs::get(tx, tenant, scope)?.is_none() {
         return Ok(Vec::new());
@@ -218,14 +218,14 @@ fn locks(tx: &impl store::Read, tenant: TenantId, scope: Scope, own: &OwnConfig)
         let message = if *place == scope { message } else { format!("{place} {message}") };
         Some(Fault::new(pointer, "shorter_than_lock", message).depending_on(&["retention", "targets"]))
     };
-    // One is enough to see what is wrong; a tenant can have thousands.
+    // One error is enough; a tenant can have thousands of scopes.
     Ok(policies.iter().find_map(fault).into_iter().collect())
 }
 
-/// What would become of the devices of a scope.
+/// Computes the impact on the devices of a scope.
 fn impact(tx: &impl store::Read, act: &Act, scope: Scope, before: &Chains, after: &Chains) -> Result<Impact, BackupError> {
     let mut impact = Impact::default();
-    // Devices without settings of their own share those of their organization.
+    // Devices without their own settings share the policy of their organization.
     let mut shared: HashMap<OrganizationId, (bool, Policy)> = HashMap::new();
     let mut look = |posture: Posture| {
         let (organization, device) = (posture.organization_id, posture.device_id);
@@ -259,11 +259,11 @@ fn add(impact: &mut Impact, posture: Posture, differs: bool, policy: &Policy, no
         return;
     }
     let (was, points, device) = (posture.standing, posture.points.len(), posture.device_id);
-    let after = posture.judged(policy, now);
+    let after = posture.evaluated(policy, now);
     impact.devices += u64::from(was.eligible() || after.standing.eligible());
     if after.standing.rpo == Some(Rpo::Breached) && was.rpo != Some(Rpo::Breached) {
         impact.newly_breaching += 1;
-        if impact.breaching.len() < NAMED {
+        if impact.breaching.len() < MAX_LISTED_DEVICES {
             impact.breaching.push(device);
         }
     }

@@ -1,5 +1,5 @@
-//! Follows the directory: devices that come, change, move and go, and organizations with them. Each is read anew, so it does not matter
-//! how often or in which order it is told.
+//! Follows the directory: devices and organizations that are created, changed, moved or deleted. Each record is read again, so the
+//! number and order of the notifications do not matter.
 
 use tenantd_base::id::{DeviceId, OrganizationId};
 use tenantd_directory as directory;
@@ -15,17 +15,17 @@ use super::{
 };
 
 impl Service {
-    /// Takes up a device as the directory has it now.
+    /// Updates the posture of a device from the directory.
     pub(crate) fn follow_device(&self, tx: &mut WriteTx, act: &mut Act, id: DeviceId) -> Result<(), BackupError> {
         let known = postures::of_device(tx, act.tenant_id, id)?;
         let Some(device) = directory::device_outline(tx, act.tenant_id, id)? else {
             if let Some(posture) = known {
                 let mut left = rollups::get(tx, (posture.tenant_id, posture.organization_id))?;
-                left.exchange(Some(&posture), None, act.now);
+                left.replace_device(Some(&posture), None, act.now);
                 rollups::put(tx, &left)?;
                 postures::remove(tx, &posture)?;
             }
-            // A timer may have judged the device after it was removed.
+            // A timer may have evaluated the device after its removal.
             directory::set_backup(tx, act.tenant_id, id, None)?;
             return Ok(configs::remove(tx, act.tenant_id, Scope::Device(id))?);
         };
@@ -41,7 +41,7 @@ impl Service {
         Ok(())
     }
 
-    /// Takes up an organization as the directory has it now. It goes only after its devices.
+    /// Updates the sums of an organization from the directory. An organization is deleted only after its devices.
     pub(crate) fn follow_organization(tx: &mut WriteTx, act: &Act, id: OrganizationId) -> Result<(), BackupError> {
         let key = (act.tenant_id, id);
         let known = rollups::find(tx, key)?;

@@ -1,4 +1,4 @@
-//! Takes up what the systems that run backups tell of a job. A line is checked before it writes: one that is refused leaves nothing.
+//! Processes the jobs that backup systems report. A line is checked before anything is written, so a refused line has no effect.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use tenantd_base::{
     clock::Timestamp,
     id::{BackupJobId, DeviceId},
 };
-use tenantd_directory::{self as directory, DirectoryError, JobLine, JobStatus, JobTaker, LineDone, LineStatus, Reference};
+use tenantd_directory::{self as directory, DirectoryError, JobLine, JobReceiver, JobStatus, LineResult, LineStatus, Reference};
 use tenantd_store::{
     Read, WriteTx,
     events::{self, Act, Describe, Draft},
@@ -19,16 +19,16 @@ use super::{
         repo::{jobs, postures},
     },
     JOB_FAILED, JOB_SUCCEEDED, Service, chain,
-    settle::whose,
+    settle::labels,
 };
 
-/// How far the clock of another system may be ahead of ours.
+/// The maximum clock skew of other systems.
 const AHEAD: Duration = Duration::from_mins(5);
 
 impl From<BackupError> for DirectoryError {
     fn from(error: BackupError) -> Self {
         match error {
-            BackupError::NotFound => refused("/device", "there is no such device"),
+            BackupError::NotFound => refused("/device", "device not found"),
             BackupError::Store(error) => Self::Store(error),
             BackupError::Event(error) => Self::Event(error),
             other => refused("", other.to_string()),
@@ -40,27 +40,27 @@ fn refused(pointer: &'static str, message: impl Into<String>) -> DirectoryError 
     DirectoryError::Line { pointer, message: message.into() }
 }
 
-impl JobTaker for Service {
-    fn take(&self, tx: &mut WriteTx, act: &mut Act, line: &JobLine) -> Result<LineDone, DirectoryError> {
+impl JobReceiver for Service {
+    fn take(&self, tx: &mut WriteTx, act: &mut Act, line: &JobLine) -> Result<LineResult, DirectoryError> {
         self.check_times(act, line)?;
         let device = find_device(tx, act, &line.device)?;
         let before = jobs::get(tx, act.tenant_id, device, &line.external_id, line.started_at)?;
         let Some(before) = before else {
             let job = new_job(act, device, line);
             self.record(tx, act, None, job.clone())?;
-            return Ok(LineDone { status: LineStatus::Created, id: Some(job.id.to_string()) });
+            return Ok(LineResult { status: LineStatus::Created, id: Some(job.id.to_string()) });
         };
         let after = changed_job(act, &before, line)?;
         let id = Some(before.id.to_string());
         if after == before {
-            return Ok(LineDone { status: LineStatus::Unchanged, id });
+            return Ok(LineResult { status: LineStatus::Unchanged, id });
         }
         self.record(tx, act, Some(&before), Job { version: before.version + 1, ..after })?;
-        Ok(LineDone { status: LineStatus::Updated, id })
+        Ok(LineResult { status: LineStatus::Updated, id })
     }
 }
 
-/// A device that is not there, or out of reach.
+/// Finds the device, or refuses the line if it does not exist or is out of reach.
 fn find_device(tx: &impl Read, act: &Act, reference: &Reference<DeviceId>) -> Result<DeviceId, DirectoryError> {
     let id = match reference {
         Reference::Id(id) => Some(*id),
@@ -71,7 +71,7 @@ fn find_device(tx: &impl Read, act: &Act, reference: &Reference<DeviceId>) -> Re
         None => None,
     };
     let found = label.filter(|device| act.reach.covers(Some(device.organization_id)));
-    found.map(|device| device.id).ok_or_else(|| refused("/device", "there is no such device"))
+    found.map(|device| device.id).ok_or_else(|| refused("/device", "device not found"))
 }
 
 fn ended_at(line: &JobLine) -> Option<Timestamp> {
@@ -89,13 +89,13 @@ fn new_job(act: &mut Act, device_id: DeviceId, line: &JobLine) -> Job {
         status: line.status,
         bytes: line.bytes,
         target: line.target.clone(),
-        // A test that is told with the end of its job was a part of it.
+        // A test that is reported together with the end of its job belongs to the job.
         verified_at: ended_at.filter(|_| line.verified).map(|at| at.min(act.now)),
         version: 1,
     }
 }
 
-/// The job as a further line tells it. What has ended stays, but that a restore from it may have been tried since.
+/// Applies a further line to a job. A job that has ended does not change, except that a restore test can be added.
 fn changed_job(act: &Act, before: &Job, line: &JobLine) -> Result<Job, DirectoryError> {
     if !before.has_ended() {
         let ended_at = ended_at(line);
@@ -116,7 +116,7 @@ fn changed_job(act: &Act, before: &Job, line: &JobLine) -> Result<Job, Directory
         ("/target", line.target.is_some() && line.target != before.target),
     ];
     if let Some((pointer, _)) = other.into_iter().find(|(_, differs)| *differs) {
-        return Err(refused(pointer, "the job has ended, and stays as it was told then; only verified can follow"));
+        return Err(refused(pointer, "the job has ended and cannot change; only verified can be added"));
     }
     let verified_at = before.verified_at.or(line.verified.then_some(act.now));
     Ok(Job { verified_at, ..before.clone() })
@@ -127,7 +127,7 @@ impl Service {
         let oldest = act.now - Duration::from_hours(24 * u64::from(self.job_retention_days));
         let latest = act.now + AHEAD;
         if line.started_at < oldest {
-            let message = format!("must not be more than {} days ago: jobs are kept for as long", self.job_retention_days);
+            let message = format!("must not be more than {} days ago, which is the retention of jobs", self.job_retention_days);
             return Err(refused("/started_at", message));
         }
         if line.started_at > latest {
@@ -140,7 +140,7 @@ impl Service {
             return Err(refused("/ended_at", "must not be before started_at"));
         }
         if line.status == JobStatus::Running && line.ended_at.is_some() {
-            return Err(refused("/ended_at", "a job that is running has not ended"));
+            return Err(refused("/ended_at", "must be absent for a running job"));
         }
         if line.verified && !matches!(line.status, JobStatus::Success | JobStatus::Warning) {
             return Err(refused("/verified", "only a job that left a restore point can be verified"));
@@ -148,11 +148,11 @@ impl Service {
         Ok(())
     }
 
-    /// Stores a job, and takes up what it means for its device.
+    /// Stores a job and applies its effect on its device.
     fn record(&self, tx: &mut WriteTx, act: &mut Act, before: Option<&Job>, mut job: Job) -> Result<(), BackupError> {
         let known = postures::of_device(tx, act.tenant_id, job.device_id)?;
         let device = match &known {
-            // What the directory says of it is taken up by whoever follows the directory.
+            // The follower applies changes from the directory.
             Some(_) => None,
             None => Some(directory::device_outline(tx, act.tenant_id, job.device_id)?.ok_or(BackupError::NotFound)?),
         };
@@ -173,13 +173,13 @@ impl Service {
             posture.last_verified_at = posture.last_verified_at.max(job.verified_at);
         }
         if ends {
-            tally.outcome = take_up(&mut posture, &job, act.now);
+            tally.outcome = apply_end(&mut posture, &job, act.now);
             tally.target = job.target.clone().filter(|_| job.has_succeeded());
-            // The sums change also when the first line of the job came before.
+            // The sums also change if an earlier line has already reported the job.
             tally.job = true;
             announce(tx, act, &posture, &job)?;
             if job.status == JobStatus::Failed {
-                tally.failure = Some(format!("Job {} began at {} and failed.", job.external_id, job.started_at));
+                tally.failure = Some(format!("Job {} started at {} and failed.", job.external_id, job.started_at));
             }
         }
         self.settle(tx, act, known, posture, &policy, tally)?;
@@ -193,14 +193,14 @@ fn announce(tx: &mut WriteTx, act: &mut Act, posture: &Posture, job: &Job) -> Re
         JobStatus::Failed => &JOB_FAILED,
         JobStatus::Running | JobStatus::Cancelled => return Ok(()),
     };
-    let shown = job.describe(&whose(tx, posture)?)?;
+    let shown = job.describe(&labels(tx, posture)?)?;
     let draft = Draft::new(kind, job.id.to_string(), job.version, &shown);
     events::append(tx, act, &draft)?;
     Ok(())
 }
 
-/// What the end of a job means for its device. The same jobs in any order leave the same behind.
-fn take_up(posture: &mut Posture, job: &Job, now: Timestamp) -> Option<(Outcome, Timestamp)> {
+/// Applies the end of a job to its device. The result does not depend on the order of the jobs.
+fn apply_end(posture: &mut Posture, job: &Job, now: Timestamp) -> Option<(Outcome, Timestamp)> {
     let at = job.ended_at.unwrap_or(job.started_at).min(now);
     let outcome = match job.status {
         JobStatus::Success => Outcome::Succeeded,

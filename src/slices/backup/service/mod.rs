@@ -1,5 +1,5 @@
-//! What is done with backups. Every use case is a plain function in the caller's transaction: check, write, append the events, and open
-//! the tickets that follow, so that none of them is there without the others.
+//! The use cases of backups. Each is a plain function in the caller's transaction: it checks, writes, appends the events, and opens
+//! the resulting tickets. All of them commit together.
 
 mod chain;
 mod configs;
@@ -17,7 +17,7 @@ use tenantd_tickets::Tickets;
 
 pub(super) static CONFIG_UPDATED: EventKind = EventKind {
     name: "backup.config.updated",
-    summary: "What is set for backups was changed for a tenant, an organization or a device.",
+    summary: "The backup configuration of a tenant, an organization or a device was changed.",
     subject: "backup_config",
     schema: "BackupOwnConfig",
     reads: Grants::of(&[Permission::BackupRead]),
@@ -25,7 +25,7 @@ pub(super) static CONFIG_UPDATED: EventKind = EventKind {
 };
 pub(super) static JOB_SUCCEEDED: EventKind = EventKind {
     name: "backup.job.succeeded",
-    summary: "A backup left a restore point; perhaps with a warning, which its status tells.",
+    summary: "A backup left a restore point. The status shows whether it ended with a warning.",
     subject: "backup_job",
     schema: "BackupJob",
     reads: Grants::of(&[Permission::BackupRead]),
@@ -34,7 +34,7 @@ pub(super) static JOB_SUCCEEDED: EventKind = EventKind {
 pub(super) static JOB_FAILED: EventKind = EventKind { name: "backup.job.failed", summary: "A backup failed.", ..JOB_SUCCEEDED };
 pub(super) static JOB_MISSED: EventKind = EventKind {
     name: "backup.job.missed",
-    summary: "No backup succeeded within one and a half intervals. Told once, until one does.",
+    summary: "No backup succeeded within one and a half intervals. Emitted once until a backup succeeds.",
     subject: "backup_posture",
     schema: "BackupPosture",
     reads: Grants::of(&[Permission::BackupRead]),
@@ -48,9 +48,9 @@ pub(super) static RPO_BREACHED: EventKind = EventKind {
 pub(super) static RPO_RECOVERED: EventKind =
     EventKind { name: "backup.rpo_recovered", summary: "A device meets its objective again.", ..JOB_MISSED };
 
-/// Whose device something is about.
+/// The names of a device and its organization.
 #[derive(Clone, Debug)]
-pub(super) struct Whose {
+pub(super) struct BackupLabels {
     pub(super) device: DeviceLabel,
     pub(super) organization: OrganizationLabel,
 }

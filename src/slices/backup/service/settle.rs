@@ -1,6 +1,5 @@
-//! Puts a posture in the place of the one before, with all that follows from it: the sums of its organization, what the directory says of
-//! the device, events, tickets, and the next timer. Every change of a posture passes through here, so no consequence is
-//! forgotten or reported twice.
+//! Replaces a posture and applies all consequences: the sums of its organization, the device's state in the directory, events,
+//! tickets, and the next timer. Every change of a posture goes through here, so no consequence is lost or reported twice.
 
 use tenantd_base::{
     access::Reach,
@@ -21,22 +20,22 @@ use super::{
         model::{Alarm, Outcome, Policy, Posture, Rpo, Tally},
         repo::{postures, rollups},
     },
-    JOB_MISSED, RPO_BREACHED, RPO_RECOVERED, Service, Whose, chain,
+    BackupLabels, JOB_MISSED, RPO_BREACHED, RPO_RECOVERED, Service, chain,
 };
 
-/// The names of a device and its organization; one that is gone is shown by its id.
-pub(super) fn whose(tx: &impl Read, posture: &Posture) -> Result<Whose, BackupError> {
+/// The names of a device and its organization. A deleted record is shown by its ID.
+pub(super) fn labels(tx: &impl Read, posture: &Posture) -> Result<BackupLabels, BackupError> {
     let (tenant, id, organization_id) = (posture.tenant_id, posture.device_id, posture.organization_id);
     let device = directory::device(tx, tenant, id)?;
     let organization = directory::organization(tx, tenant, organization_id)?;
-    Ok(Whose {
+    Ok(BackupLabels {
         device: device.unwrap_or_else(|| DeviceLabel { id, name: id.to_string(), organization_id }),
         organization: organization.unwrap_or_else(|| OrganizationLabel { id: organization_id, name: organization_id.to_string() }),
     })
 }
 
 impl Service {
-    /// Judges `after` by the policy and the time, and stores it in the place of `before`.
+    /// Evaluates `after` by the policy and the time, and replaces `before` with it.
     pub(super) fn settle(
         &self,
         tx: &mut WriteTx,
@@ -46,18 +45,18 @@ impl Service {
         policy: &Policy,
         mut tally: Tally,
     ) -> Result<Posture, BackupError> {
-        let mut after = after.judged(policy, act.now);
+        let mut after = after.evaluated(policy, act.now);
         let was = before.as_ref().map(|posture| posture.standing).unwrap_or_default();
         let is = after.standing;
         let missed_now = is.missed && !was.missed;
         if missed_now {
-            tell(tx, act, &JOB_MISSED, &after, policy)?;
+            announce_posture(tx, act, &JOB_MISSED, &after, policy)?;
         }
         let breached = |rpo: Option<Rpo>| rpo == Some(Rpo::Breached);
         match (breached(was.rpo), breached(is.rpo)) {
-            (false, true) => tell(tx, act, &RPO_BREACHED, &after, policy)?,
-            // One that is not to be backed up any more has not recovered.
-            (true, false) if is.eligible() => tell(tx, act, &RPO_RECOVERED, &after, policy)?,
+            (false, true) => announce_posture(tx, act, &RPO_BREACHED, &after, policy)?,
+            // A device that is no longer eligible has not recovered.
+            (true, false) if is.eligible() => announce_posture(tx, act, &RPO_RECOVERED, &after, policy)?,
             _ => {}
         }
         self.settle_tickets(tx, act, before.as_ref(), &mut after, policy, tally.failure.take())?;
@@ -68,13 +67,13 @@ impl Service {
         let moved = before.as_ref().filter(|before| before.organization_id != after.organization_id);
         if let Some(before) = moved {
             let mut left = rollups::get(tx, (before.tenant_id, before.organization_id))?;
-            left.exchange(Some(before), None, act.now);
+            left.replace_device(Some(before), None, act.now);
             rollups::put(tx, &left)?;
             postures::remove(tx, before)?;
         }
         let mut rollup = rollups::get(tx, (after.tenant_id, after.organization_id))?;
         let here = before.as_ref().filter(|_| moved.is_none());
-        rollup.exchange(here, Some(&after), act.now);
+        rollup.replace_device(here, Some(&after), act.now);
         rollup.count(&tally, act.now);
         if missed_now {
             tally = Tally { outcome: Some((Outcome::Missed, act.now)), ..Tally::default() };
@@ -89,14 +88,14 @@ impl Service {
         Ok(after)
     }
 
-    /// Judges a posture by what holds for it now.
+    /// Evaluates a posture by its current policy.
     pub(crate) fn review(&self, tx: &mut WriteTx, act: &mut Act, posture: Posture) -> Result<Posture, BackupError> {
         let policy = chain::device_policy(tx, posture.tenant_id, posture.organization_id, posture.device_id)?;
         self.settle(tx, act, Some(posture.clone()), posture, &policy, Tally::default())
     }
 
-    /// Opens the tickets that are wanted for what is wrong now, and closes the matter of those for what is over. What was wrong before
-    /// anybody wanted a ticket for it gets one, too. `failure` is of a job that has just failed.
+    /// Opens the tickets for current conditions and closes those for past ones. A condition from before its notification was
+    /// enabled gets a ticket too. `failure` describes a job that has just failed.
     fn settle_tickets(
         &self,
         tx: &mut WriteTx,
@@ -110,7 +109,7 @@ impl Service {
             let ticket = after.tickets.get(alarm as usize).copied().flatten();
             if after.has(alarm) {
                 let is_new = match alarm {
-                    // Every failure counts, as a comment while the ticket is open.
+                    // Every failure counts: as a comment while the ticket is open.
                     Alarm::Failed => failure.is_some(),
                     Alarm::Missed | Alarm::RpoBreach => !before.is_some_and(|before| before.has(alarm)),
                 };
@@ -119,7 +118,7 @@ impl Service {
                     self.open_ticket(tx, act, alarm, after, policy, detail)?;
                 }
             } else if let Some(id) = ticket {
-                // One that is not to be backed up any more has not recovered: its ticket is for somebody to decide.
+                // A device that is no longer eligible has not recovered, so its ticket stays open.
                 if after.standing.eligible() && policy.notifications.resolve_on_recovery {
                     self.close_ticket(tx, act, alarm, id)?;
                 }
@@ -131,8 +130,8 @@ impl Service {
         Ok(())
     }
 
-    /// Resolves the ticket of something that is over, as tenantd itself. One that somebody has taken up gets a comment, and one that is
-    /// finished or gone gets nothing.
+    /// Resolves a ticket whose cause is gone, as tenantd itself. Adds a comment if someone works on the ticket. Does nothing if it
+    /// is finished or deleted.
     fn close_ticket(&self, tx: &mut WriteTx, act: &mut Act, alarm: Alarm, id: TicketId) -> Result<(), BackupError> {
         let Some(ticket) = tenantd_tickets::ticket(tx, act.tenant_id, id)? else { return Ok(()) };
         if !ticket.status.is_unfinished() {
@@ -143,7 +142,7 @@ impl Service {
             Alarm::Missed => "The backup is no longer overdue.",
             Alarm::RpoBreach => "The device meets its objective again.",
         };
-        // The ticket may have been moved out of reach of the credential that sent the job.
+        // The ticket may have moved out of reach of the credential that sent the job.
         let sender = (act.actor.clone(), std::mem::replace(&mut act.reach, Reach::Everything));
         act.actor = Actor::system("Backup");
         let reference = TicketRef::Id(id);
@@ -164,7 +163,7 @@ impl Service {
         Ok(())
     }
 
-    /// Opens a ticket; one that is open for the same already gets a comment.
+    /// Opens a ticket, or adds a comment to the open ticket with the same cause.
     fn open_ticket(
         &self,
         tx: &mut WriteTx,
@@ -174,9 +173,9 @@ impl Service {
         policy: &Policy,
         detail: Option<String>,
     ) -> Result<(), BackupError> {
-        let whose = whose(tx, posture)?;
+        let labels = labels(tx, posture)?;
         let last = posture.last_success_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-        let name = &whose.device.name;
+        let name = &labels.device.name;
         let subject = match alarm {
             Alarm::Failed => format!("Backup of {name} failed"),
             Alarm::Missed => format!("Backup of {name} was missed"),
@@ -205,9 +204,15 @@ impl Service {
     }
 }
 
-fn tell(tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, posture: &Posture, policy: &Policy) -> Result<(), BackupError> {
+fn announce_posture(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    kind: &'static EventKind,
+    posture: &Posture,
+    policy: &Policy,
+) -> Result<(), BackupError> {
     let objective = posture.workload.map_or(0, |workload| policy.objectives.rpo_minutes.of(workload));
-    let shown = posture.describe((&whose(tx, posture)?, objective))?;
+    let shown = posture.describe((&labels(tx, posture)?, objective))?;
     let draft = Draft::new(kind, posture.device_id.to_string(), posture.version + 1, &shown);
     events::append(tx, act, &draft)?;
     Ok(())

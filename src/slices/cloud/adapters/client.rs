@@ -1,7 +1,7 @@
-//! HTTP for adapters: a request within the time that is left, reads repeated with a growing pause, transport errors in our words, and a
-//! note of how the way to the provider looked, which a verification shows.
+//! The HTTP client of the adapters. It applies the time limit, retries reads with a growing pause, maps transport errors to
+//! failures, and records how the connection was made, for verifications.
 //!
-//! **Invariant:** only a call that is marked as repeatable is sent twice. What a status means is the adapter's to say.
+//! **Invariant:** only a call that is marked as repeatable is sent twice. **Boundary:** the adapter decides what a status means.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -18,16 +18,16 @@ use tenantd_egress::{Audience, Egress, EgressError, Exchange, Request, TargetUrl
 
 use super::super::model::{Check, CheckName, Failure, FailureClass};
 
-/// How much of an answer is read. A page of a fleet is far below.
+/// The maximum size of a response. A page of VMs is far smaller.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
-/// For one exchange, within the time of the whole.
-const LONGEST_EXCHANGE: Duration = Duration::from_secs(20);
-/// How often a read is tried, and how long the first pause is.
-const MOST_TRIES: u32 = 4;
+/// The time limit of one exchange, within the time limit of the client.
+const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(20);
+/// The number of attempts for a read, and the first pause.
+const MAX_ATTEMPTS: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
-/// A provider that wants a longer pause than this is left alone: whoever asked decides when to come back.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// What some providers send in place of `Retry-After`: a Unix time.
+/// A request is not retried if the provider asks for a longer pause. The caller decides when to retry.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+/// Some providers send this header instead of `Retry-After`. Its value is a Unix time.
 const RATE_LIMIT_RESET: HeaderName = HeaderName::from_static("ratelimit-reset");
 
 /// A request to a provider.
@@ -37,18 +37,18 @@ pub(crate) struct Call {
     pub(super) url: String,
     pub(super) headers: HeaderMap,
     pub(super) body: Bytes,
-    /// May be sent again when nobody knows what became of it.
+    /// Whether the call may be sent again when its result is unknown.
     pub(super) repeatable: bool,
 }
 
 impl Call {
-    /// A read, which is repeated when it fails in passing.
+    /// A read, which is retried after a transient failure.
     pub(super) fn get(url: impl Into<String>) -> Self {
         let url = url.into();
         Self { method: Method::GET, url, headers: HeaderMap::new(), body: Bytes::new(), repeatable: true }
     }
 
-    /// A POST, which is sent once unless it is marked as repeatable because it only reads.
+    /// A POST, which is sent once. Set `repeatable` if it only reads.
     pub(super) fn post(url: impl Into<String>) -> Self {
         Self { method: Method::POST, repeatable: false, ..Self::get(url) }
     }
@@ -58,7 +58,7 @@ impl Call {
         Ok(self)
     }
 
-    /// A header that says who one is: it is never printed.
+    /// A header with a secret. It is never printed.
     pub(super) fn secret_header(mut self, name: HeaderName, value: &str) -> Result<Self, Failure> {
         let mut value = header_value(value)?;
         value.set_sensitive(true);
@@ -77,7 +77,7 @@ impl Call {
         Ok(self)
     }
 
-    /// `name=value` pairs as a form has them.
+    /// Sets a form of `name=value` pairs as the body.
     pub(super) fn form(mut self, pairs: &[(&str, &str)]) -> Self {
         let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish();
         self.body = body.into_bytes().into();
@@ -86,14 +86,18 @@ impl Call {
     }
 }
 
-/// A value that cannot be in a header is mostly a credential with a line break at its end.
+/// An invalid header value is usually a credential with a line break at its end.
 fn header_value(value: &str) -> Result<HeaderValue, Failure> {
     HeaderValue::from_str(value).map_err(|_| {
-        Failure::new(FailureClass::InvalidCredentials, "not_a_header", "the credential has characters that cannot be sent")
+        Failure::new(
+            FailureClass::InvalidCredentials,
+            "not_a_header",
+            "the credential contains characters that are not allowed in a header: check it for line breaks",
+        )
     })
 }
 
-/// An answer of a provider, whatever its status.
+/// A provider's response, with any status.
 #[derive(Clone, Debug)]
 pub(crate) struct Reply {
     pub(super) status: StatusCode,
@@ -107,19 +111,19 @@ impl Reply {
         self.status.is_success()
     }
 
-    /// The body in the shape that was expected.
+    /// Parses the body as JSON.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_slice(&self.body).map_err(|error| unusable(&format!("the answer is not what it should be: {error}")))
+        serde_json::from_slice(&self.body).map_err(|error| unusable(&format!("the response is not the expected JSON: {error}")))
     }
 
-    /// The body in the shape that was expected.
+    /// Parses the body as XML.
     pub(super) fn xml<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         let text = std::str::from_utf8(&self.body).map_err(|error| unusable(&error.to_string()))?;
-        quick_xml::de::from_str(text).map_err(|error| unusable(&format!("the answer is not what it should be: {error}")))
+        quick_xml::de::from_str(text).map_err(|error| unusable(&format!("the response is not the expected XML: {error}")))
     }
 
-    /// When the provider wants to be asked again: `Retry-After` in seconds or as a date, or the second at which a used-up rate begins
-    /// anew.
+    /// How long the provider asks to wait before a retry. It says so in `Retry-After`, as seconds or a date, or in
+    /// `RateLimit-Reset`.
     pub(super) fn retry_after(&self) -> Option<Duration> {
         let Some(text) = self.headers.get(header::RETRY_AFTER) else { return self.rate_limit_reset() };
         let text = text.to_str().ok()?.trim();
@@ -135,13 +139,14 @@ impl Reply {
         Some(Timestamp::from_millis(seconds.saturating_mul(1000)).since(self.now))
     }
 
-    /// How far the provider's clock is from ours, by the `Date` of its answer. Providers that sign by time refuse what is minutes off.
+    /// The difference between the provider's clock and ours, from the `Date` header. Providers that sign by time refuse requests
+    /// that are minutes off.
     pub(super) fn clock_skew(&self) -> Option<Duration> {
         let theirs = date(self.headers.get(header::DATE)?.to_str().ok()?)?;
         Some(theirs.since(self.now).max(self.now.since(theirs)))
     }
 
-    /// The class that the status alone tells. Adapters look at the body first where it says more.
+    /// The failure class of the status. Adapters check the body first if it is more precise.
     pub(super) fn class(&self) -> FailureClass {
         match self.status.as_u16() {
             401 => FailureClass::InvalidCredentials,
@@ -154,14 +159,14 @@ impl Reply {
         }
     }
 
-    /// A failure of this class, with what the provider wants of a later attempt.
+    /// A failure of this class, with the provider's `retry_after`.
     pub(super) fn failure(&self, class: FailureClass, code: &str, message: &str) -> Failure {
         let code = if code.is_empty() { format!("http_{}", self.status.as_u16()) } else { code.to_owned() };
         let message = if message.is_empty() { format!("the provider answered {}", self.status) } else { message.to_owned() };
         Failure::new(class, code, message).with_retry_after(self.retry_after())
     }
 
-    fn is_passing(&self) -> bool {
+    fn is_transient(&self) -> bool {
         matches!(self.status.as_u16(), 429 | 500 | 502 | 503 | 504)
     }
 }
@@ -171,12 +176,12 @@ fn date(text: &str) -> Option<Timestamp> {
     Some(Timestamp::from_millis(parsed.timestamp().as_millisecond()))
 }
 
-/// The provider said what we do not understand.
+/// The failure for a response that cannot be understood.
 pub(super) fn unusable(message: &str) -> Failure {
     Failure::new(FailureClass::ProviderError, "unexpected_answer", message)
 }
 
-/// What a client is made of.
+/// The parts of a client.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientParts {
     pub(crate) egress: Egress,
@@ -186,50 +191,50 @@ pub(crate) struct ClientParts {
     pub(crate) pinned_certificate: Option<[u8; 32]>,
 }
 
-/// The way to a provider, for one piece of work.
+/// An HTTP client for one provider and one piece of work.
 #[derive(Debug)]
 pub(crate) struct Client {
     parts: ClientParts,
     deadline: Instant,
-    way: Mutex<Option<[Check; 3]>>,
+    connection: Mutex<Option<[Check; 3]>>,
 }
 
 impl Client {
-    /// A client whose calls are all over after `time`.
+    /// A client whose calls all end within `time`.
     pub(crate) fn new(parts: ClientParts, time: Duration) -> Self {
-        Self { parts, deadline: Instant::now() + time, way: Mutex::new(None) }
+        Self { parts, deadline: Instant::now() + time, connection: Mutex::new(None) }
     }
 
     pub(super) fn now(&self) -> Timestamp {
         self.parts.clock.now()
     }
 
-    /// The time that is left.
+    /// The remaining time.
     pub(super) fn left(&self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Look-up, connection and handshake as the first call found them, or the first that failed on the way.
-    pub(super) fn way(&self) -> [Check; 3] {
-        let seen = self.way.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    /// The checks of name resolution, connection and TLS handshake, from the first call or from the first one that failed in them.
+    pub(super) fn connection_checks(&self) -> [Check; 3] {
+        let seen = self.connection.lock().unwrap_or_else(PoisonError::into_inner).clone();
         seen.unwrap_or_else(|| [CheckName::Dns, CheckName::Tcp, CheckName::Tls].map(Check::skipped))
     }
 
-    /// Sends, and sends again what may be sent again, until there is an answer that repeating would not change.
+    /// Sends a call. Retries a repeatable call until the response is final.
     pub(crate) async fn send(&self, call: Call) -> Result<Reply, Failure> {
         let url = TargetUrl::parse(&call.url).map_err(|problem| {
-            Failure::new(FailureClass::InvalidRequest, "bad_url", format!("the address of the provider {problem}"))
+            Failure::new(FailureClass::InvalidRequest, "bad_url", format!("the URL of the provider {problem}"))
         })?;
         let mut pause = FIRST_PAUSE;
-        for _ in 1..MOST_TRIES {
+        for _ in 1..MAX_ATTEMPTS {
             let outcome = self.exchange(&call, &url).await;
             let wanted = match &outcome {
-                Ok(reply) if reply.is_passing() => reply.retry_after(),
+                Ok(reply) if reply.is_transient() => reply.retry_after(),
                 Err(failure) if failure.class.is_transient() => None,
                 _ => return outcome,
             };
             let rest = wanted.unwrap_or(pause).max(pause);
-            if !call.repeatable || rest > LONGEST_PAUSE || rest >= self.left() {
+            if !call.repeatable || rest > MAX_PAUSE || rest >= self.left() {
                 return outcome;
             }
             tokio::time::sleep(rest).await;
@@ -247,7 +252,7 @@ impl Client {
                 url: url.clone(),
                 headers: call.headers.clone(),
                 body: call.body.clone(),
-                timeout: self.left().min(LONGEST_EXCHANGE),
+                timeout: self.left().min(EXCHANGE_TIMEOUT),
                 audience: self.parts.audience,
                 ca_pem: self.parts.ca_pem.clone(),
                 pinned_certificate: self.parts.pinned_certificate,
@@ -258,7 +263,7 @@ impl Client {
         self.note(&exchange, url.is_https());
         let response = exchange.outcome.map_err(|error| transport_failure(&error))?;
         if response.truncated {
-            return Err(unusable("the answer is larger than 8 MiB"));
+            return Err(unusable("the response is larger than 8 MiB"));
         }
         Ok(Reply { status: response.status, headers: response.headers, body: response.body, now: self.now() })
     }
@@ -267,9 +272,9 @@ impl Client {
         let failed = exchange.outcome.as_ref().err().is_some_and(|error| {
             matches!(error, EgressError::Dns(_) | EgressError::Blocked(_) | EgressError::Connect(_) | EgressError::Tls(_))
         });
-        let mut way = self.way.lock().unwrap_or_else(PoisonError::into_inner);
-        if way.is_none() || failed {
-            *way = Some(checks_of_the_way(exchange, secure));
+        let mut connection = self.connection.lock().unwrap_or_else(PoisonError::into_inner);
+        if connection.is_none() || failed {
+            *connection = Some(connection_checks_of(exchange, secure));
         }
     }
 }
@@ -278,7 +283,7 @@ fn millis(span: Duration) -> u32 {
     u32::try_from(span.as_millis()).unwrap_or(u32::MAX)
 }
 
-fn checks_of_the_way(exchange: &Exchange, secure: bool) -> [Check; 3] {
+fn connection_checks_of(exchange: &Exchange, secure: bool) -> [Check; 3] {
     let (dns, tcp, tls) = (CheckName::Dns, CheckName::Tcp, CheckName::Tls);
     let timings = exchange.timings;
     let passed_dns = Check::passed(dns, millis(timings.dns));
@@ -292,7 +297,7 @@ fn checks_of_the_way(exchange: &Exchange, secure: bool) -> [Check; 3] {
         Err(error @ (EgressError::Blocked(_) | EgressError::Connect(_))) => [passed_dns, failed(tcp, error), Check::skipped(tls)],
         Err(error @ EgressError::Tls(_)) => [passed_dns, passed_tcp, failed(tls, error)],
         Err(EgressError::Timeout) if exchange.remote_ip.is_none() => [passed_dns, Check::skipped(tcp), Check::skipped(tls)],
-        // The connection was made, and the handshake on it never ended.
+        // The connection was made, but the handshake did not end.
         Err(error @ EgressError::Timeout) if secure && timings.tls.is_zero() && !timings.connect.is_zero() => {
             [passed_dns, passed_tcp, failed(tls, error)]
         }

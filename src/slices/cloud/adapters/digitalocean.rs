@@ -1,17 +1,17 @@
 //! DigitalOcean, API v2.
 //!
-//! | of an order | means here |
+//! | field of an order | meaning |
 //! |---|---|
 //! | `region` | a region's slug, such as `fra1` |
-//! | `zone` | not taken: a region has no zones |
+//! | `zone` | not accepted: regions have no zones |
 //! | `size` | a size's slug, such as `s-1vcpu-1gb` |
 //! | `image` | an image's slug or number, such as `debian-12-x64` |
-//! | `network` | the id of a VPC; without one the region's own |
-//! | `ssh_keys` | numbers or fingerprints of keys that the account has |
-//! | `tags` | tags in the form `key:value`, since DigitalOcean's have no values |
+//! | `network` | the id of a VPC; by default the region's own VPC |
+//! | `ssh_keys` | ids or fingerprints of keys in the account |
+//! | `tags` | tags in the form `key:value`, because DigitalOcean's tags have no values |
 //!
-//! DigitalOcean has no idempotency token: the order's is a tag, by which the droplet is found again. Droplets are created without any
-//! of their tags when one of them is malformed, so tags are checked before.
+//! DigitalOcean has no idempotency token. The order's token becomes a tag, by which the droplet is found. If one tag is malformed,
+//! DigitalOcean creates the droplet without any tags, so all tags are checked first.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +23,13 @@ use super::{
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
     fields::{Field, Unidentified, Unread, id},
-    wire::{as_bearer, is_wanted, query, segment, unfit_order},
+    wire::{as_bearer, invalid_order, is_in_regions, query, segment},
 };
 
 const API: &str = "https://api.digitalocean.com";
-/// The most that the API gives at once.
+/// The maximum page size of the API.
 const PAGE: &str = "200";
-const LONGEST_TAG: usize = 255;
+const MAX_TAG_LENGTH: usize = 255;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DigitalOcean;
@@ -95,7 +95,7 @@ struct Droplet {
 #[serde(default)]
 struct Image {
     id: Field<u64>,
-    /// Only public images have one.
+    /// Only public images have a slug.
     slug: Field<String>,
 }
 
@@ -148,7 +148,7 @@ impl Adapter for DigitalOcean {
                     let team = account.team.map(|team| format!(" ({})", team.name)).unwrap_or_default();
                     Ok(Identity(format!("{}{team}", account.email)))
                 }
-                // The token counts; it is one of those that were made for a few things, and this is not among them.
+                // The token is valid, but its scopes do not include the account.
                 Err(failure) if failure.class == FailureClass::InsufficientPermissions => {
                     Ok(Identity(format!("token {}", access.credential.hint().unwrap_or_default())))
                 }
@@ -162,7 +162,7 @@ impl Adapter for DigitalOcean {
             let pairs = [("page", from.unwrap_or("1")), ("per_page", PAGE)];
             let page: DropletPage = ask(access, get(access, &format!("/v2/droplets{}", query(&pairs)))).await?;
             let next = page.links.pages.next.map(|link| page_of(&link)).transpose()?;
-            Ok(FleetPage::read(page.droplets, Droplet::into_vm).keep(|vm| is_wanted(access, vm)).and_next(next))
+            Ok(FleetPage::read(page.droplets, Droplet::into_vm).keep(|vm| is_in_regions(access, vm)).and_next(next))
         })
     }
 
@@ -184,10 +184,10 @@ impl Adapter for DigitalOcean {
                 check_size(access, order).await?;
                 ask::<Value>(access, get(access, &format!("/v2/images/{}", segment(&order.image)))).await?;
             }
-            // There is no way to ask whether the token may create, but an order without anything in it can be refused for that.
+            // The API cannot be asked whether the token may create VMs, but it refuses an empty order of a token that may not.
             let call = Call::post(url(access, "/v2/droplets")).json(&json!({}))?;
             match ask::<Value>(access, call).await {
-                Ok(_) => Err(unusable("the endpoint took an order without anything in it")),
+                Ok(_) => Err(unusable("the endpoint accepted an empty order")),
                 Err(failure) if failure.class == FailureClass::InvalidRequest => Ok(Rehearsal::CannotTell),
                 Err(failure) => Err(failure),
             }
@@ -199,7 +199,7 @@ impl Adapter for DigitalOcean {
             let path = format!("/v2/droplets{}", query(&[("tag_name", &order_tag(order))]));
             match ask::<DropletPage>(access, get(access, &path)).await {
                 Ok(page) => FleetPage::read(page.droplets, Droplet::into_vm).only(),
-                // Nobody has used the tag.
+                // The tag does not exist.
                 Err(failure) if failure.class == FailureClass::NotFound => Ok(None),
                 Err(failure) => Err(failure),
             }
@@ -228,11 +228,11 @@ async fn ask<T: DeserializeOwned>(access: &Access, call: Call) -> Result<T, Fail
     if reply.is_success() { reply.json() } else { Err(failure(&reply)) }
 }
 
-/// The number of the page that a link goes to. The link itself is not followed: it would take the token wherever it says.
+/// The page number of a link. The link itself is not followed, because it could send the token to another host.
 fn page_of(link: &str) -> Result<String, Failure> {
     let pairs = link.split_once('?').map_or("", |(_, pairs)| pairs);
     let page = form_urlencoded::parse(pairs.as_bytes()).find(|(name, _)| name == "page");
-    page.map(|(_, page)| page.into_owned()).ok_or_else(|| unusable("a link to the next page does not name one"))
+    page.map(|(_, page)| page.into_owned()).ok_or_else(|| unusable("the link to the next page contains no page number"))
 }
 
 async fn check_size(access: &Access, order: &Order) -> Result<(), Failure> {
@@ -245,7 +245,7 @@ async fn check_size(access: &Access, order: &Order) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("the size {} is not offered in {}; it is in {}", size.slug, order.region, size.regions.join(", "));
-    Err(unfit_order("size_not_in_region", message))
+    Err(invalid_order("size_not_in_region", message))
 }
 
 fn order_tag(order: &Order) -> String {
@@ -254,19 +254,21 @@ fn order_tag(order: &Order) -> String {
 
 fn body_of(order: &Order) -> Result<Value, Failure> {
     if order.zone.is_some() {
-        return Err(unfit_order("no_zones", "a region of DigitalOcean has no zones: leave zone out"));
+        return Err(invalid_order("no_zones", "DigitalOcean has no zones: omit zone"));
     }
     let mut tags = vec![order_tag(order)];
     for (key, value) in &order.tags {
         tags.push(if value.is_empty() { key.clone() } else { format!("{key}:{value}") });
     }
-    let fits =
-        |tag: &&String| tag.len() <= LONGEST_TAG && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":-_".contains(&byte));
+    let fits = |tag: &&String| {
+        tag.len() <= MAX_TAG_LENGTH && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || b":-_".contains(&byte))
+    };
     if let Some(tag) = tags.iter().find(|tag| !fits(tag)) {
-        let message = format!("{tag} is no tag of DigitalOcean: letters, digits, hyphens and underscores are, up to 255");
-        return Err(unfit_order("bad_tag", message));
+        let message =
+            format!("{tag} is not a valid DigitalOcean tag: use at most 255 letters, digits, colons, hyphens and underscores");
+        return Err(invalid_order("bad_tag", message));
     }
-    // A number in place of a slug or a fingerprint is a number on the wire too.
+    // An id is sent as a JSON number, a slug or a fingerprint as a string.
     let number_or_text = |text: &String| text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number));
     let mut body = json!({
         "name": order.name,
@@ -337,7 +339,7 @@ impl Droplet {
     }
 }
 
-/// `archive` is a droplet whose disk was put away: it is off for good unless it is brought back.
+/// `archive` is a droplet whose disk was archived. It stays off until it is restored.
 fn state(status: &str) -> VmState {
     match status {
         "new" => VmState::Provisioning,

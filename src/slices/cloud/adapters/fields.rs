@@ -1,5 +1,5 @@
-//! Reads a VM out of an answer, field by field. A field that cannot be read is left out and noted on the VM, so that one odd value costs
-//! neither the VM nor the fleet. An entry without a readable id cannot be listed: the page counts it.
+//! Reads a VM from a response, field by field. A field that cannot be read is left out and noted on the VM, so one odd value costs
+//! neither the VM nor the fleet. An entry without a readable id cannot be listed; the page counts it as skipped.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -14,7 +14,7 @@ use super::{
     client::unusable,
 };
 
-/// A field of an answer. `null` and an empty text count as absent: providers write both for "none".
+/// A field of a response. `null` and the empty string count as absent, because providers use both for "none".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) enum Field<T> {
     #[default]
@@ -41,7 +41,7 @@ impl<T> Field<T> {
         }
     }
 
-    /// Another field in place of one that is absent.
+    /// Replaces an absent field by another field.
     pub(super) fn or(self, other: Self) -> Self {
         if matches!(self, Self::Absent) { other } else { self }
     }
@@ -55,12 +55,14 @@ impl<T> Field<T> {
     }
 }
 
-/// Text that becomes a value of our own, such as an address.
+/// Text that is parsed into another type, such as an address.
 impl Field<String> {
     pub(super) fn parse<T>(self, parse: impl FnOnce(&str) -> Option<T>, expected: &str) -> Field<T> {
         match self {
             Self::Absent => Field::Absent,
-            Self::Read(text) => parse(&text).map_or_else(|| Field::Unreadable(format!("{text:?} is no {expected}")), Field::Read),
+            Self::Read(text) => {
+                parse(&text).map_or_else(|| Field::Unreadable(format!("{text:?} is not a valid {expected}")), Field::Read)
+            }
             Self::Unreadable(reason) => Field::Unreadable(reason),
         }
     }
@@ -72,19 +74,19 @@ impl From<Option<String>> for Field<String> {
     }
 }
 
-/// What could not be read of one VM.
+/// The fields of one VM that could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Unread(Vec<UnreadField>);
 
 impl Unread {
-    /// Notes that `field` of the VM lacks what `source` of the answer should say. The first reason for a field is kept.
+    /// Notes that `field` of the VM could not be read from `source` of the response. Only the first reason for a field is kept.
     pub(super) fn note(&mut self, field: &str, source: &str, reason: &str) {
         if !self.0.iter().any(|known| known.field == field) {
             self.0.push(UnreadField::new(field, &format!("{source}: {reason}")));
         }
     }
 
-    /// A field that a VM can be without.
+    /// A field that may be absent.
     pub(super) fn optional<T>(&mut self, field: &str, source: &str, value: Field<T>) -> Option<T> {
         value.into_result().unwrap_or_else(|reason| {
             self.note(field, source, &reason);
@@ -92,7 +94,7 @@ impl Unread {
         })
     }
 
-    /// A field that every VM has.
+    /// A field that must be present.
     pub(super) fn required<T: Default>(&mut self, field: &str, source: &str, value: Field<T>) -> T {
         if matches!(value, Field::Absent) {
             self.note(field, source, "is missing");
@@ -100,13 +102,13 @@ impl Unread {
         self.optional(field, source, value).unwrap_or_default()
     }
 
-    /// The entries of a list that can be read.
+    /// The readable entries of a list.
     pub(super) fn list<T>(&mut self, field: &str, source: &str, list: Field<Vec<Field<T>>>) -> Vec<T> {
         let entries = self.optional(field, source, list).unwrap_or_default();
         entries.into_iter().filter_map(|entry| self.optional(field, source, entry)).collect()
     }
 
-    /// Tags, as far as their values can be read.
+    /// The tags with readable values.
     pub(super) fn tags(&mut self, source: &str, tags: Field<BTreeMap<String, Field<String>>>) -> BTreeMap<String, String> {
         let mut read = BTreeMap::new();
         for (key, value) in self.optional("tags", source, tags).unwrap_or_default() {
@@ -122,7 +124,7 @@ impl Unread {
         self.optional(field, source, text.parse(|text| text.parse().ok(), "IP address"))
     }
 
-    /// When the VM was created, by a text.
+    /// The creation time of the VM, from a text.
     pub(super) fn launched_at(&mut self, source: &str, text: Field<String>) -> Option<Timestamp> {
         self.optional("launched_at", source, text.parse(Timestamp::parse, "time"))
     }
@@ -132,7 +134,7 @@ impl Unread {
     }
 }
 
-/// The id of a VM. Without one there is no VM to list.
+/// The id of a VM. A VM without one cannot be listed.
 pub(super) fn id<T: ToString>(source: &str, value: Field<T>) -> Result<String, Unidentified> {
     match value.into_result() {
         Ok(Some(id)) => Ok(id.to_string()),
@@ -141,7 +143,7 @@ pub(super) fn id<T: ToString>(source: &str, value: Field<T>) -> Result<String, U
     }
 }
 
-/// An entry of a fleet that has no readable id.
+/// An entry without a readable id.
 #[derive(Debug)]
 pub(super) struct Unidentified(pub(super) String);
 
@@ -152,7 +154,7 @@ impl From<Unidentified> for Failure {
 }
 
 impl FleetPage {
-    /// The entries that can be read; the others are counted.
+    /// Reads the entries and counts the unreadable ones as skipped.
     pub(super) fn read<T>(
         entries: impl IntoIterator<Item = Field<T>>,
         into_vm: impl Fn(T) -> Result<CloudVm, Unidentified>,
@@ -179,7 +181,7 @@ impl FleetPage {
         self
     }
 
-    /// The VM that a search has found. An entry that cannot be identified may be the one: then nobody can say that there is none.
+    /// The VM that a search found. An unidentified entry may be that VM, so the search then fails instead of returning `None`.
     pub(super) fn only(self) -> Result<Option<CloudVm>, Failure> {
         match (self.vms.into_iter().next(), self.skipped.into_iter().next()) {
             (None, Some(reason)) => Err(unusable(&reason)),
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_met_an_unidentified_entry_does_not_say_that_there_is_none() {
+    fn a_search_with_an_unidentified_entry_fails() {
         let page = FleetPage::read([Field::<u32>::Unreadable("odd".to_owned())], |_| Err(Unidentified(String::new())));
         assert_eq!(page.only().unwrap_err().code, "unexpected_answer");
         assert_eq!(FleetPage::default().only(), Ok(None));

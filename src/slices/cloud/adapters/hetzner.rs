@@ -1,16 +1,16 @@
-//! Hetzner Cloud, API v1. A token belongs to one project; it either reads or does everything there, and has no name.
+//! Hetzner Cloud, API v1. A token belongs to one project, is either read-only or has full access, and has no name.
 //!
-//! | of an order | means here |
+//! | field of an order | meaning |
 //! |---|---|
 //! | `region` | a location, such as `fsn1` |
-//! | `zone` | not taken: a location has no zones |
-//! | `size` | a type of server, such as `cx22` |
-//! | `image` | the name or the number of an image, such as `debian-12` |
-//! | `network` | the number of a private network, beside the public one |
-//! | `ssh_keys` | names or numbers of keys that the project has |
+//! | `zone` | not accepted: locations have no zones |
+//! | `size` | a server type, such as `cx22` |
+//! | `image` | the name or the id of an image, such as `debian-12` |
+//! | `network` | the id of a private network, in addition to the public one |
+//! | `ssh_keys` | names or ids of keys in the project |
 //! | `tags` | labels |
 //!
-//! Hetzner has no idempotency token: the order's is a label, by which the server is found again.
+//! Hetzner has no idempotency token. The order's token becomes a label, by which the server is found.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -22,11 +22,11 @@ use super::{
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
     fields::{Field, Unidentified, Unread, id},
-    wire::{MIGRATING, as_bearer, is_wanted, order_tags, query, segment, unfit_order},
+    wire::{MIGRATING, as_bearer, invalid_order, is_in_regions, order_tags, query, segment},
 };
 
 const API: &str = "https://api.hetzner.cloud";
-/// The most that the API gives at once.
+/// The maximum page size of the API.
 const PAGE: &str = "50";
 
 #[derive(Clone, Copy, Debug)]
@@ -65,7 +65,7 @@ struct Server {
     #[serde(rename = "server_type")]
     size: Field<ServerType>,
     location: Field<Location>,
-    /// Servers said where they are by their datacenter, before they said it by their location.
+    /// The older form of the location: servers used to report their datacenter instead.
     datacenter: Field<Datacenter>,
     image: Field<Image>,
     labels: Field<BTreeMap<String, Field<String>>>,
@@ -91,7 +91,7 @@ type PrivateNet = Address;
 struct ServerType {
     name: Field<String>,
     cores: Field<u32>,
-    /// In GB, with a fraction.
+    /// In GB, may have a fraction.
     memory: Field<f64>,
 }
 
@@ -111,7 +111,7 @@ struct Datacenter {
 #[serde(default)]
 struct Image {
     id: Field<u64>,
-    /// Only the images of the system have one.
+    /// Only system images have a name.
     name: Field<String>,
 }
 
@@ -141,7 +141,7 @@ impl Adapter for Hetzner {
             let pairs = [("page", from.unwrap_or("1")), ("per_page", PAGE)];
             let page: ServerPage = ask(access, get(access, &format!("/v1/servers{}", query(&pairs)))).await?;
             let next = page.meta.pagination.next_page.map(|next| next.to_string());
-            Ok(FleetPage::read(page.servers, Server::into_vm).keep(|vm| is_wanted(access, vm)).and_next(next))
+            Ok(FleetPage::read(page.servers, Server::into_vm).keep(|vm| is_in_regions(access, vm)).and_next(next))
         })
     }
 
@@ -203,7 +203,7 @@ async fn ask<T: DeserializeOwned>(access: &Access, call: Call) -> Result<T, Fail
     if reply.is_success() { reply.json() } else { Err(failure(&reply)) }
 }
 
-/// Whether the project knows the name. A number is looked up where it is used.
+/// Checks that the project knows the name. An id is not checked here: its use shows whether it exists.
 async fn check_name(access: &Access, list: &str, name: &str, what: &str) -> Result<(), Failure> {
     if name.bytes().all(|byte| byte.is_ascii_digit()) {
         return Ok(());
@@ -215,11 +215,11 @@ async fn check_name(access: &Access, list: &str, name: &str, what: &str) -> Resu
     Err(Failure::new(FailureClass::NotFound, format!("unknown_{what}"), format!("Hetzner has no {what} {name}")))
 }
 
-/// A token that only reads is refused for its method, before the body is looked at: an order without anything in it tells.
+/// Hetzner refuses a read-only token by the method, before it reads the body. So an empty order shows whether the token may write.
 async fn may_write(access: &Access) -> Result<Rehearsal, Failure> {
     let call = Call::post(url(access, "/v1/servers")).json(&json!({}))?;
     match ask::<Value>(access, call).await {
-        Ok(_) => Err(unusable("the endpoint took an order without anything in it")),
+        Ok(_) => Err(unusable("the endpoint accepted an empty order")),
         Err(failure) if failure.code == "invalid_input" => Ok(Rehearsal::Allowed),
         Err(failure) => Err(failure),
     }
@@ -227,7 +227,7 @@ async fn may_write(access: &Access) -> Result<Rehearsal, Failure> {
 
 fn body_of(order: &Order) -> Result<Value, Failure> {
     if order.zone.is_some() {
-        return Err(unfit_order("no_zones", "a location of Hetzner has no zones: leave zone out"));
+        return Err(invalid_order("no_zones", "Hetzner has no zones: omit zone"));
     }
     let mut body = json!({
         "name": order.name,
@@ -244,9 +244,12 @@ fn body_of(order: &Order) -> Result<Value, Failure> {
         add("ssh_keys", json!(order.ssh_keys));
     }
     if let Some(network) = &order.network {
-        let number: u64 = network
-            .parse()
-            .map_err(|_| unfit_order("bad_network", format!("{network} is not the number of a network of the project")))?;
+        let number: u64 = network.parse().map_err(|_| {
+            invalid_order(
+                "bad_network",
+                format!("{network} is not the id of a network: use the number of a network in the project"),
+            )
+        })?;
         add("networks", json!([number]));
     }
     if let Some(data) = &order.user_data {
@@ -302,7 +305,7 @@ fn state(status: &str) -> VmState {
     match status {
         "initializing" | "rebuilding" => VmState::Provisioning,
         "starting" => VmState::Starting,
-        // It goes on running, or comes back to that, on another host.
+        // The server keeps running, or runs again, on another host.
         "running" | "migrating" => VmState::Running,
         "stopping" => VmState::Stopping,
         "off" => VmState::Stopped,
@@ -319,13 +322,13 @@ fn state_note(status: &str, state: VmState) -> Option<String> {
     }
 }
 
-/// A server gets a network of IPv6 and is set up with the first address of it.
+/// A server has an IPv6 network and uses the first address in it.
 fn first_host(network: &str) -> Option<IpAddr> {
     let network: ipnet::Ipv6Net = network.parse().ok()?;
     Some(IpAddr::V6((u128::from(network.network()) + 1).into()))
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a size of memory is far from both ends")]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "memory sizes are far below the limits of the type")]
 fn gigabytes(amount: f64) -> u64 {
     (amount * f64::from(1 << 30)) as u64
 }
@@ -336,7 +339,7 @@ fn failure(reply: &Reply) -> Failure {
     reply.failure(class, &error.code, &error.message)
 }
 
-/// What Hetzner's codes mean. `None` for one that says no more than the status.
+/// The class of a Hetzner error code. `None` if the code says no more than the status.
 fn class_of(code: &str) -> Option<FailureClass> {
     Some(match code {
         "unauthorized" => FailureClass::InvalidCredentials,

@@ -1,26 +1,26 @@
-//! The seam to the clouds: one small trait, one file a kind. An adapter turns our few questions into its API's requests, the answers
-//! into [`CloudVm`]s, and the errors into [`Failure`]s; it keeps nothing that cannot be had again.
+//! The interface to the clouds: one small trait, one file or folder per kind. An adapter translates our calls into requests of its
+//! API, the responses into [`CloudVm`]s and the errors into [`Failure`]s. It keeps only state that it can obtain again.
 //!
-//! **Boundary:** everything goes out through [`Client`], and so through the kernel's egress. Retries, time limits and the names of
-//! transport errors are the client's; what a status or a body means is the adapter's. Nothing here writes to the store, but for the
-//! simulated cloud, whose tables stand for somebody else's machines.
+//! **Boundary:** every request goes through [`Client`], and so through the kernel's egress. The client handles retries, time limits
+//! and the names of transport errors. The adapter decides what a status or a body means. Nothing here writes to the store, except
+//! for the simulated cloud, whose tables represent another party's machines.
 //!
-//! What the words of an order mean to a kind is at the head of its file. By what an order is found again, what can be rehearsed, and
-//! what the kind was run against:
+//! The header of each adapter explains the fields of an order. The table lists how an order is found again, what a rehearsal
+//! checks, and what the adapter was tested against:
 //!
-//! | kind | API | an order's token is | a rehearsal tells | run against |
+//! | kind | API | the order's token is sent as | a rehearsal checks | tested against |
 //! |---|---|---|---|---|
-//! | aws | EC2 Query, STS | the client token, and a tag | the right to create and the order itself, by a dry run | moto |
-//! | azure | Resource Manager, Entra ID | a tag; a name is taken once | size, and the right to create by the roles | a strict fake |
-//! | gcp | Compute Engine v1, OAuth 2.0 | the `requestId`, and a label | type, and the right to create by its permission | a strict fake |
-//! | openstack | Keystone v3, Nova 2.52 | a tag, and metadata | flavor and quota; not the right to create | a strict fake |
-//! | proxmox | Proxmox VE `api2` | the description, and at last a tag | template, node, and the right to create | a strict fake |
-//! | hetzner | Cloud API v1 | a label | location, type, image, and the right to create | a strict fake |
-//! | digitalocean | API v2 | a tag | size, image; a missing right, not an existing one | a strict fake |
+//! | aws | EC2 Query, STS | the client token, and a tag | the permission to create and the order itself, by a dry run | moto |
+//! | azure | Resource Manager, Entra ID | a tag; names are unique | size, and the permission to create by roles | a strict fake |
+//! | gcp | Compute Engine v1, OAuth 2.0 | the `requestId`, and a label | type, and the permission to create | a strict fake |
+//! | openstack | Keystone v3, Nova 2.52 | a tag, and metadata | flavor and quota; not the permission to create | a strict fake |
+//! | proxmox | Proxmox VE `api2` | the description, finally a tag | template, node, and the permission to create | a strict fake |
+//! | hetzner | Cloud API v1 | a label | location, type, image, and the permission to create | a strict fake |
+//! | digitalocean | API v2 | a tag | size, image; finds a missing permission only | a strict fake |
 //! | simulated | none | its key | everything | itself |
 //!
-//! A strict fake is a server in `tests/` that has the documented requests and answers and fails the test for any other request. It shows
-//! that an adapter speaks as the documentation says, and not that the provider does.
+//! A strict fake is a server in `tests/` that implements the documented requests and responses and fails the test for any other
+//! request. It proves that an adapter follows the documentation, not that the provider does.
 
 mod aws;
 mod azure;
@@ -54,14 +54,14 @@ pub(super) use client::{Client, ClientParts};
 pub(super) use simulated::SIMULATED_VMS;
 pub(super) use verify::verify;
 
-/// What an adapter comes back with, sooner or later.
+/// The future that an adapter's method returns.
 pub(super) type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
-/// Whom an adapter calls, and as whom. Made anew for every piece of work, with the time that it has.
+/// The target and the credential of an adapter's calls. Created for every piece of work, with its time limit.
 #[derive(Debug)]
 pub(super) struct Access {
     pub(super) tenant_id: TenantId,
-    /// Absent for a provider that is tried before it is stored.
+    /// Absent for a provider that is not stored.
     pub(super) provider_id: Option<CloudProviderId>,
     pub(super) config: ProviderConfig,
     pub(super) credential: Credential,
@@ -69,23 +69,23 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// The configured endpoint without a slash at its end, or the one that the kind has by itself.
+    /// The configured endpoint, or else `usual`, without trailing slashes.
     pub(super) fn endpoint(&self, usual: &str) -> String {
         self.config.endpoint.as_deref().unwrap_or(usual).trim_end_matches('/').to_owned()
     }
 }
 
-/// Who the provider says that we are, such as an account and its name.
+/// The account of the credential as the provider reports it, such as its id and name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity(pub(super) String);
 
-/// A part of a fleet.
+/// A page of VMs.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FleetPage {
     pub(super) vms: Vec<CloudVm>,
-    /// Where the next part begins, in the adapter's own words. A fleet of several regions goes through them in turn.
+    /// The start of the next page, in the adapter's own format. With several regions, the pages cover one region after another.
     pub(super) next: Option<String>,
-    /// Why entries are not among the VMs that may be VMs: they have no readable id, or their part of the cloud did not answer.
+    /// The reasons why entries are missing that may be VMs: they have no readable id, or their part of the cloud did not respond.
     pub(super) skipped: Vec<String>,
 }
 
@@ -95,7 +95,7 @@ impl FleetPage {
     }
 }
 
-/// Which VM is meant. Some APIs find a VM only where it is.
+/// The id and the location of a VM. Some APIs find a VM only by both.
 #[derive(Clone, Debug)]
 pub(super) struct VmPlace {
     pub(super) provider_vm_id: String,
@@ -103,35 +103,35 @@ pub(super) struct VmPlace {
     pub(super) zone: Option<String>,
 }
 
-/// What could be found out about a creation without creating anything.
+/// The result of checking a creation without creating anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rehearsal {
     Allowed,
-    /// The API has no way to ask.
+    /// The API has no way to check.
     CannotTell,
 }
 
 /// One kind of cloud.
 pub(super) trait Adapter: fmt::Debug + Send + Sync + 'static {
-    /// The cheapest request that only a valid credential passes.
+    /// Sends the cheapest request that succeeds only with a valid credential.
     fn authenticate<'a>(&'a self, access: &'a Access) -> Answer<'a, Identity>;
 
-    /// The part of the fleet that begins at `from`, the whole fleet beginning at `None`.
+    /// Returns the page of VMs that starts at `from`. `None` is the first page.
     fn list<'a>(&'a self, access: &'a Access, from: Option<&'a str>) -> Answer<'a, FleetPage>;
 
-    /// `None` when the provider has no such VM (any more).
+    /// Returns one VM, or `None` if the provider does not have it.
     fn get<'a>(&'a self, access: &'a Access, place: &'a VmPlace) -> Answer<'a, Option<CloudVm>>;
 
-    /// Whether an order like this would be taken; without one, whether any would. Creates nothing. A missing right is a failure of
-    /// the class `InsufficientPermissions`.
+    /// Checks whether the provider would accept this order or, without an order, any order. Creates nothing. A missing permission
+    /// is a failure of the class `InsufficientPermissions`.
     fn rehearse<'a>(&'a self, access: &'a Access, order: Option<&'a Order>) -> Answer<'a, Rehearsal>;
 
-    /// What an earlier [`Self::provision`] of this order has created, if it has.
+    /// Returns the VM that an earlier [`Self::provision`] of this order created, if any.
     fn find<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, Option<CloudVm>>;
 
-    /// Creates the VM. The order's token goes out with it, so that the same order never creates two: as the API's own idempotency token
-    /// where it has one, otherwise as a tag, a label or the name, by which [`Self::find`] finds it. It is asked before every attempt
-    /// but the first.
+    /// Creates the VM. The order's token is sent with it, so that one order never creates two VMs: as the API's own idempotency
+    /// token if it has one, otherwise as a tag, a label or the name, by which [`Self::find`] finds the VM. Every attempt but the
+    /// first is preceded by [`Self::find`].
     fn provision<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, CloudVm>;
 }
 

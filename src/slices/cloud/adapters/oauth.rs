@@ -1,4 +1,4 @@
-//! The token endpoint of OAuth 2.0, for the kinds that have one: a grant goes out as a form, and a token or a reason comes back.
+//! The OAuth 2.0 token endpoint: sends a grant as a form and returns a token or an error.
 
 use std::time::Duration;
 
@@ -13,21 +13,21 @@ use super::{
 };
 
 #[derive(Deserialize)]
-struct Granted {
+struct TokenResponse {
     access_token: String,
     expires_in: u64,
 }
 
-/// Why there is no token.
+/// The error response of a token endpoint.
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Refused {
+pub(super) struct ErrorResponse {
     #[serde(default)]
     pub(super) error: String,
     #[serde(default)]
     pub(super) error_description: String,
 }
 
-/// Asks for a token; it comes with the time for which it counts.
+/// Requests a token. Returns it with its lifetime.
 pub(super) async fn grant(
     access: &Access,
     url: String,
@@ -35,12 +35,12 @@ pub(super) async fn grant(
     failure: fn(&Reply) -> Failure,
 ) -> Result<(Secret, Duration), Failure> {
     let mut call = Call::post(url).form(form);
-    // A token more than was needed does no harm.
+    // An additional token does no harm.
     call.repeatable = true;
     let reply = access.client.send(call).await?;
     if !reply.is_success() {
         return Err(failure(&reply));
     }
-    let Granted { access_token, expires_in } = reply.json()?;
+    let TokenResponse { access_token, expires_in } = reply.json()?;
     Ok((Secret::new(access_token), Duration::from_secs(expires_in)))
 }

@@ -1,8 +1,8 @@
-//! A cloud in this process, for evaluation: a fleet that follows from the seed, states that follow from the clock, orders that are taken
-//! as a real cloud takes them, and failures on demand.
+//! A cloud in this process, for evaluation. The seed determines its VMs and the clock their states. It handles orders like a real
+//! cloud and fails on demand.
 //!
-//! What was ordered is in a table of its own, which stands for somebody else's machines: it is written in a transaction of its own, so
-//! that a crash can come between a creation and our knowledge of it, as with a real cloud.
+//! Ordered VMs are in a table of their own, which represents another party's machines. It is written in a separate transaction, so
+//! a crash can happen between a creation and its record in tenantd, as with a real cloud.
 
 use std::{
     collections::BTreeMap,
@@ -30,14 +30,14 @@ const DEFAULT_VMS: u32 = 12;
 const DEFAULT_QUOTA: u32 = 100;
 const PAGE: usize = 50;
 const DEFAULT_REGIONS: [&str; 2] = ["sim-east", "sim-west"];
-/// Name, processors, GiB.
+/// Name, virtual CPUs and memory in GiB.
 const SIZES: [(&str, u32, u64); 4] = [("sim.small", 1, 2), ("sim.medium", 2, 4), ("sim.large", 4, 16), ("sim.xlarge", 8, 32)];
 const IMAGES: [&str; 4] = ["debian-13", "ubuntu-26.04", "rocky-10", "windows-2025"];
 const ROLES: [&str; 8] = ["web", "db", "app", "mail", "files", "build", "monitor", "vpn"];
-/// How long an ordered VM is being made, and then starts.
+/// The ages at which an ordered VM leaves the states `provisioning` and `starting`.
 const BUILDING: Duration = Duration::from_secs(2);
 const STARTING: Duration = Duration::from_secs(5);
-/// Machines that are off at night: the hours (UTC) between which they run, and how long they take to change.
+/// Some VMs are stopped at night: the hours (UTC) at which they start and stop, and the duration of the change.
 const MORNING: i64 = 6;
 const EVENING: i64 = 20;
 const CHANGING_SECONDS: i64 = 120;
@@ -76,7 +76,7 @@ impl Simulated {
         Self { store, clocks }
     }
 
-    /// Takes the time that the cloud is told to take, and fails as it is told to.
+    /// Applies the configured latency and the configured failure.
     async fn answer(&self, access: &Access) -> Result<(), Failure> {
         let latency = Duration::from_millis(access.config.latency_ms.unwrap_or_default().into());
         let left = access.client.left();
@@ -106,14 +106,14 @@ impl Simulated {
 
     fn fleet(&self, access: &Access) -> Result<Vec<CloudVm>, Failure> {
         let now = self.clocks.now(access.tenant_id);
-        let standing = (0..access.config.vm_count.unwrap_or(DEFAULT_VMS)).map(|place| standing_vm(access, place, now));
-        Ok(standing.chain(self.ordered(access)?).collect())
+        let initial = (0..access.config.vm_count.unwrap_or(DEFAULT_VMS)).map(|place| initial_vm(access, place, now));
+        Ok(initial.chain(self.ordered(access)?).collect())
     }
 
-    /// Whether the order is one that this cloud takes.
-    fn judge(&self, access: &Access, order: &Order) -> Result<(), Failure> {
+    /// Checks whether this cloud accepts the order.
+    fn validate(&self, access: &Access, order: &Order) -> Result<(), Failure> {
         let unknown = |what: &str, given: &str, known: Vec<&str>| {
-            let message = format!("there is no {what} {given}; there are {}", known.join(", "));
+            let message = format!("the {what} {given} was not found; use one of {}", known.join(", "));
             Err(Failure::new(FailureClass::InvalidRequest, format!("unknown_{what}"), message))
         };
         if !SIZES.iter().any(|(name, ..)| *name == order.size) {
@@ -126,10 +126,10 @@ impl Simulated {
         if !regions.contains(&order.region.as_str()) {
             return unknown("region", &order.region, regions);
         }
-        self.room(access)
+        self.check_quota(access)
     }
 
-    fn room(&self, access: &Access) -> Result<(), Failure> {
+    fn check_quota(&self, access: &Access) -> Result<(), Failure> {
         match access.config.fail {
             Some(failure @ (SimulatedFailure::ReadOnly | SimulatedFailure::QuotaExceeded)) => Err(simulated_failure(failure)),
             _ if self.fleet(access)?.len() >= access.config.quota.unwrap_or(DEFAULT_QUOTA) as usize => {
@@ -148,7 +148,7 @@ impl Simulated {
         if let Some(vm) = known {
             return Ok(ordered_vm(access, key, vm, now));
         }
-        self.judge(access, order)?;
+        self.validate(access, order)?;
         let vm = SimulatedVm {
             name: order.name.clone(),
             region: order.region.clone(),
@@ -194,8 +194,8 @@ impl Adapter for Simulated {
         Box::pin(async move {
             self.answer(access).await?;
             match order {
-                Some(order) => self.judge(access, order)?,
-                None if access.config.fail == Some(SimulatedFailure::ReadOnly) => self.room(access)?,
+                Some(order) => self.validate(access, order)?,
+                None if access.config.fail == Some(SimulatedFailure::ReadOnly) => self.check_quota(access)?,
                 None => {}
             }
             Ok(Rehearsal::Allowed)
@@ -216,7 +216,7 @@ impl Adapter for Simulated {
 }
 
 fn broken(error: &StoreError) -> Failure {
-    Failure::new(FailureClass::ProviderError, "simulation", format!("the simulated cloud cannot remember: {error}"))
+    Failure::new(FailureClass::ProviderError, "simulation", format!("the simulated cloud cannot access its data: {error}"))
 }
 
 fn simulated_failure(failure: SimulatedFailure) -> Failure {
@@ -234,7 +234,8 @@ fn simulated_failure(failure: SimulatedFailure) -> Failure {
         SimulatedFailure::QuotaExceeded => (FailureClass::QuotaExceeded, "quota"),
     };
     let retry_after = (class == FailureClass::RateLimited).then_some(Duration::from_secs(30));
-    Failure::new(class, code, "the simulated cloud was told to answer like this, or is full").with_retry_after(retry_after)
+    Failure::new(class, code, "the simulated cloud is configured to return this error, or its quota is used up")
+        .with_retry_after(retry_after)
 }
 
 fn seed(access: &Access) -> u64 {
@@ -248,7 +249,7 @@ fn regions(access: &Access) -> Vec<&str> {
     access.config.regions.iter().map(String::as_str).collect()
 }
 
-/// An entry of a list by chance.
+/// A random entry of a list.
 fn pick<T: Copy>(entropy: &mut Entropy, entries: &[T]) -> Option<T> {
     let place = entropy.below(entries.len() as u64);
     entries.get(usize::try_from(place).unwrap_or_default()).copied()
@@ -265,8 +266,8 @@ fn size(id: &str) -> Size {
     Size { id: id.to_owned(), vcpus: known.map(|size| size.1), memory_bytes: known.map(|size| size.2 << 30) }
 }
 
-/// The VM at this place of the fleet that was always there.
-fn standing_vm(access: &Access, place: u32, now: Timestamp) -> CloudVm {
+/// The initial VM at this index.
+fn initial_vm(access: &Access, place: u32, now: Timestamp) -> CloudVm {
     let seed = seed(access);
     let mut entropy = Entropy::from_seed(seed.wrapping_mul(1_000_003).wrapping_add(place.into()));
     let region = pick(&mut entropy, &regions(access)).unwrap_or_default().to_owned();
@@ -347,7 +348,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ordered_vm_is_stored_as_it_was_written_down() {
+    fn the_stored_form_of_an_ordered_vm_is_stable() {
         let vm = SimulatedVm {
             name: "web".to_owned(),
             region: "sim-east".to_owned(),
@@ -361,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_of_the_office_run_in_its_hours() {
+    fn office_machines_run_in_office_hours() {
         let at = |hour: i64, second: i64| office_hours(Timestamp::from_millis(YEAR_START + (hour * 3600 + second) * 1000)).0;
         assert_eq!((at(3, 0), at(6, 5), at(6, 120)), (VmState::Stopped, VmState::Starting, VmState::Running));
         assert_eq!((at(19, 0), at(20, 5), at(23, 0)), (VmState::Running, VmState::Stopping, VmState::Stopped));

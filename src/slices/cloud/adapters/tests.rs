@@ -1,5 +1,5 @@
-//! The adapters against servers on loopback that speak their providers' documented wire formats and take nothing else
-//! (`provider.rs`). No adapter was run against its real provider: there are no accounts to run it with.
+//! Tests the adapters against servers on loopback that implement the documented wire formats of their providers and accept nothing
+//! else (`provider.rs`). No adapter was tested against its real provider, because there are no accounts for it.
 
 mod azure;
 #[path = "../../../kernel/egress/tests/certificates.rs"]
@@ -35,9 +35,9 @@ use super::{
     Access, Adapter, Client, ClientParts, FleetPage, Identity, Rehearsal, VmPlace,
 };
 
-/// Ample for what answers at once.
+/// More than enough for a server that responds at once.
 const AMPLE: Duration = Duration::from_secs(20);
-/// The second at which all these tests are.
+/// The time of all these tests.
 const NOW: &str = "2026-01-31T12:00:00Z";
 const NOW_SECONDS: i64 = 1_769_860_800;
 
@@ -66,7 +66,7 @@ fn access_for(config: ProviderConfig, credential: Credential, clock: Clock, time
     Access { tenant_id: TenantId::from_bytes([1; 16]), provider_id: None, config, credential, client }
 }
 
-/// An order that a test changes to its kind's liking.
+/// A basic order, which each test adapts to its kind.
 fn order(region: &str, size: &str, image: &str) -> Order {
     Order {
         token: OrderToken { operation: OperationId::from_bytes([7; 16]), index: 3 },
@@ -90,7 +90,7 @@ fn place(id: &str, region: &str, zone: Option<&str>) -> VmPlace {
     VmPlace { provider_vm_id: id.to_owned(), region: region.to_owned(), zone: zone.map(str::to_owned) }
 }
 
-/// All pages of a fleet, with how many there were.
+/// All VMs, with the number of pages.
 async fn whole_fleet(adapter: &dyn Adapter, access: &Access) -> (Vec<CloudVm>, usize) {
     let (mut vms, mut pages, mut from) = (Vec::new(), 0, None);
     loop {
@@ -105,7 +105,7 @@ async fn whole_fleet(adapter: &dyn Adapter, access: &Access) -> (Vec<CloudVm>, u
     }
 }
 
-/// The fields of a VM that could not be read.
+/// The names of the VM's unread fields.
 fn unread(vm: &CloudVm) -> Vec<&str> {
     vm.unread.iter().map(|unread| unread.field.as_str()).collect()
 }

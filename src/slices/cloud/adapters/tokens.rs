@@ -1,8 +1,8 @@
-//! Access tokens that a credential is exchanged for, kept for as long as they count. What is kept can be lost at any time: a token is
-//! then asked for again.
+//! A cache of access tokens that credentials were exchanged for. An entry may be lost at any time; the token is then requested
+//! again.
 //!
-//! **Invariant:** a token is found only by the credential that it was given for, of which a digest is kept; one that the provider
-//! refuses is not used again.
+//! **Invariant:** a token is found only by a digest of the credential that it was issued for. A token that the provider refuses is
+//! not used again.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,17 +16,17 @@ use super::{
     client::{Call, Reply, unusable},
 };
 
-/// The most tokens that are kept.
-const MOST_TOKENS: u64 = 1_000;
-/// A token is not used in its last minute: the request has a way to go.
+/// The capacity of the cache.
+const MAX_TOKENS: u64 = 1_000;
+/// A token is not used in its last minute, because a request takes time to arrive.
 const MARGIN: Duration = Duration::from_mins(1);
 
-/// A kind's token, and how it is asked for.
+/// The token of a kind, and the request for it.
 pub(super) trait Token: Sized + Send + Sync + 'static {
     fn issue(access: &Access) -> Answer<'_, Issued<Self>>;
 }
 
-/// A token that was just given, and for how long.
+/// A new token and its lifetime.
 #[derive(Debug)]
 pub(super) struct Issued<T> {
     pub(super) token: T,
@@ -34,33 +34,33 @@ pub(super) struct Issued<T> {
 }
 
 #[derive(Debug)]
-struct Kept<T> {
+struct CachedToken<T> {
     token: Arc<T>,
     until: Timestamp,
 }
 
-impl<T> Clone for Kept<T> {
+impl<T> Clone for CachedToken<T> {
     fn clone(&self) -> Self {
         Self { token: self.token.clone(), until: self.until }
     }
 }
 
 #[derive(Debug)]
-pub(super) struct Tokens<T: Token>(Cache<[u8; 32], Kept<T>>);
+pub(super) struct Tokens<T: Token>(Cache<[u8; 32], CachedToken<T>>);
 
 impl<T: Token> Tokens<T> {
     pub(super) fn new() -> Self {
-        Self(Cache::new(MOST_TOKENS))
+        Self(Cache::new(MAX_TOKENS))
     }
 
-    /// Sends what `make` makes with a token. When a kept token is refused, once more with a new one.
+    /// Sends the call that `make` builds with a token. If a cached token is refused, sends it again with a new one.
     pub(super) async fn send(
         &self,
         access: &Access,
         make: impl Fn(&T) -> Result<Call, Failure> + Send + Sync,
     ) -> Result<Reply, Failure> {
-        if let Some(kept) = self.kept(access)? {
-            let reply = access.client.send(make(&kept)?).await?;
+        if let Some(cached) = self.cached(access)? {
+            let reply = access.client.send(make(&cached)?).await?;
             if reply.status != StatusCode::UNAUTHORIZED {
                 return Ok(reply);
             }
@@ -73,32 +73,32 @@ impl<T: Token> Tokens<T> {
         Ok(reply)
     }
 
-    /// The token that is kept, or a new one.
+    /// The cached token, or a new one.
     pub(super) async fn current(&self, access: &Access) -> Result<Arc<T>, Failure> {
-        match self.kept(access)? {
-            Some(kept) => Ok(kept),
+        match self.cached(access)? {
+            Some(cached) => Ok(cached),
             None => self.renew(access).await,
         }
     }
 
-    /// A new token, whatever is kept: for trying a credential.
+    /// A new token, regardless of the cache. Verifications use it.
     pub(super) async fn renew(&self, access: &Access) -> Result<Arc<T>, Failure> {
         let key = key(access)?;
         self.0.remove(&key);
         let Issued { token, lifetime } = T::issue(access).await?;
         let token = Arc::new(token);
         let until = access.client.now() + lifetime.saturating_sub(MARGIN);
-        self.0.insert(key, Kept { token: token.clone(), until });
+        self.0.insert(key, CachedToken { token: token.clone(), until });
         Ok(token)
     }
 
-    fn kept(&self, access: &Access) -> Result<Option<Arc<T>>, Failure> {
-        let kept = self.0.get(&key(access)?).filter(|kept| access.client.now() < kept.until);
-        Ok(kept.map(|kept| kept.token))
+    fn cached(&self, access: &Access) -> Result<Option<Arc<T>>, Failure> {
+        let cached = self.0.get(&key(access)?).filter(|cached| access.client.now() < cached.until);
+        Ok(cached.map(|cached| cached.token))
     }
 }
 
-/// The credential, and where it is shown.
+/// A digest of the credential and its target.
 pub(super) fn key(access: &Access) -> Result<[u8; 32], Failure> {
     let secret = access.credential.sealable().map_err(|error| unusable(&error.to_string()))?;
     let config = &access.config;

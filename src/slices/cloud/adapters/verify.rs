@@ -1,5 +1,5 @@
-//! Tries a credential, the same way for every kind: is there a way to the provider, does it let us in, can we see VMs, could we create
-//! one. What cannot be tried because something before it failed is skipped, and says so.
+//! Verifies a credential, in the same way for every kind: connect, authenticate, list VMs, check the permission to create. A check
+//! is marked as skipped if an earlier one failed.
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use super::{
     Access, Adapter, Rehearsal,
 };
 
-/// A check that went well, with what it came to, or the failed check and why.
-async fn tried<T>(name: CheckName, attempt: impl Future<Output = Result<T, Failure>>) -> (Check, Result<T, Failure>) {
+/// Runs a check and measures its time. Returns the check with its result.
+async fn timed<T>(name: CheckName, attempt: impl Future<Output = Result<T, Failure>>) -> (Check, Result<T, Failure>) {
     let started = Instant::now();
     let outcome = attempt.await;
     let ms = u32::try_from(started.elapsed().as_millis()).unwrap_or(u32::MAX);
@@ -22,28 +22,28 @@ async fn tried<T>(name: CheckName, attempt: impl Future<Output = Result<T, Failu
     (check, outcome)
 }
 
-/// What is known so far.
+/// The findings so far.
 #[derive(Default)]
 struct Findings {
     identity: Option<String>,
     checks: Vec<Check>,
     capabilities: Capabilities,
     warnings: Vec<Warning>,
-    /// Why the credential is limited.
+    /// The reason why the credential is limited.
     message: Option<String>,
 }
 
-/// Tries the credential. Never fails: that something fails is what it finds out. Takes at most `limit`, whatever the adapter does.
+/// Verifies the credential, within `limit`. Never returns an error: failures are part of the result.
 pub(crate) async fn verify(adapter: &dyn Adapter, access: &Access, limit: Duration) -> Verification {
     let at = access.client.now();
     let mut findings = Findings::default();
     let late = || Failure::new(FailureClass::Timeout, "timeout", "the provider did not answer in time");
-    let tried = tokio::time::timeout(limit, try_all(adapter, access, &mut findings)).await;
-    let (outcome, failure) = match tried.unwrap_or_else(|_| Err(late())) {
+    let timed = tokio::time::timeout(limit, run_checks(adapter, access, &mut findings)).await;
+    let (outcome, failure) = match timed.unwrap_or_else(|_| Err(late())) {
         Ok(outcome) => (outcome, None),
         Err(failure) => (failure.class.outcome(), Some(failure)),
     };
-    let mut checks = access.client.way().to_vec();
+    let mut checks = access.client.connection_checks().to_vec();
     checks.append(&mut findings.checks);
     for name in [CheckName::Authenticate, CheckName::ListVms, CheckName::Provision] {
         if !checks.iter().any(|check| check.name == name) {
@@ -61,11 +61,11 @@ pub(crate) async fn verify(adapter: &dyn Adapter, access: &Access, limit: Durati
     }
 }
 
-async fn try_all(adapter: &dyn Adapter, access: &Access, findings: &mut Findings) -> Result<Outcome, Failure> {
-    let (check, identity) = tried(CheckName::Authenticate, adapter.authenticate(access)).await;
+async fn run_checks(adapter: &dyn Adapter, access: &Access, findings: &mut Findings) -> Result<Outcome, Failure> {
+    let (check, identity) = timed(CheckName::Authenticate, adapter.authenticate(access)).await;
     findings.checks.push(check);
     findings.identity = Some(identity?.0);
-    let (check, page) = tried(CheckName::ListVms, adapter.list(access, None)).await;
+    let (check, page) = timed(CheckName::ListVms, adapter.list(access, None)).await;
     findings.checks.push(check);
     let page = page?;
     findings.capabilities.read = true;
@@ -74,7 +74,7 @@ async fn try_all(adapter: &dyn Adapter, access: &Access, findings: &mut Findings
     } else if page.vms.is_empty() && page.next.is_none() {
         findings.warnings.push(Warning::EmptyInventory);
     }
-    let (check, rehearsal) = tried(CheckName::Provision, adapter.rehearse(access, None)).await;
+    let (check, rehearsal) = timed(CheckName::Provision, adapter.rehearse(access, None)).await;
     match rehearsal {
         Ok(Rehearsal::Allowed) => {
             findings.checks.push(check);

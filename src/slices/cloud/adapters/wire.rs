@@ -1,5 +1,5 @@
-//! Pieces that several kinds share: parts of URLs, what of an order goes out as it is, addresses by who can reach them. What an answer
-//! means is not here: it is different for every kind.
+//! Helpers that several kinds share: parts of URLs, unchanged fields of orders, classification of addresses. **Boundary:** the
+//! meaning of a response is not here, because it differs between kinds.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -11,12 +11,12 @@ use super::{
     client::{Call, Reply},
 };
 
-/// The note of a VM that is on its way to another host.
+/// The state note of a VM that moves to another host.
 pub(super) const MIGRATING: &str = "The provider is moving it to another host.";
 
-/// A text as one segment of a path.
+/// Encodes a text as one path segment.
 pub(super) fn segment(text: &str) -> String {
-    // A plus in the text is encoded, so those that are left stand for spaces.
+    // A plus in the text is already encoded, so each remaining plus is a space.
     form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>().replace('+', "%20")
 }
 
@@ -26,31 +26,31 @@ pub(super) fn query(pairs: &[(&str, &str)]) -> String {
     format!("?{}", text.replace('+', "%20"))
 }
 
-/// The credential is of another kind's form. The API that takes them does not let it come to this.
+/// The credential has the form of another kind. The API prevents this case.
 pub(super) fn wrong_credential() -> Failure {
-    Failure::new(FailureClass::InvalidCredentials, "wrong_type", "the credential is not of a type that this kind of cloud takes")
+    Failure::new(FailureClass::InvalidCredentials, "wrong_type", "this kind of cloud does not accept a credential of this type")
 }
 
-/// Sends a call with the token that is the whole credential of some kinds.
+/// Sends a call with the bearer token of the credential.
 pub(super) async fn as_bearer(access: &Access, call: Call) -> Result<Reply, Failure> {
     let Credential::BearerToken { api_token } = &access.credential else { return Err(wrong_credential()) };
     access.client.send(call.bearer(api_token.expose())?).await
 }
 
-/// An order that this kind of cloud cannot carry out, found before anything is sent.
-pub(super) fn unfit_order(code: &str, message: impl Into<String>) -> Failure {
+/// The failure for an order that this kind of cloud cannot carry out, found before anything is sent.
+pub(super) fn invalid_order(code: &str, message: impl Into<String>) -> Failure {
     Failure::new(FailureClass::InvalidRequest, code, message)
 }
 
-/// The order's tags with the one by which it is found again.
+/// The order's tags with the tag that carries its token.
 pub(super) fn order_tags(order: &Order) -> BTreeMap<String, String> {
     let mut tags = order.tags.clone();
     tags.insert(OrderToken::TAG.to_owned(), order.token.to_string());
     tags
 }
 
-/// A VM that was ordered and that its provider does not show yet.
-pub(super) fn announced(order: &Order, provider_vm_id: String, provider_state: &str) -> CloudVm {
+/// An ordered VM that the provider does not list yet.
+pub(super) fn pending_vm(order: &Order, provider_vm_id: String, provider_state: &str) -> CloudVm {
     CloudVm {
         provider_vm_id,
         name: order.name.clone(),
@@ -69,13 +69,13 @@ pub(super) fn announced(order: &Order, provider_vm_id: String, provider_state: &
     }
 }
 
-/// Whether the configuration names no region, or that of the VM. A VM whose region cannot be read is wanted too.
-pub(super) fn is_wanted(access: &Access, vm: &CloudVm) -> bool {
+/// Whether the VM is in a configured region. True if no regions are configured or the VM's region is unreadable.
+pub(super) fn is_in_regions(access: &Access, vm: &CloudVm) -> bool {
     let regions = &access.config.regions;
     regions.is_empty() || vm.region.is_empty() || regions.contains(&vm.region)
 }
 
-/// Puts an address where it belongs by what it is: some APIs do not tell.
+/// Adds an address to the private or public ones by its class. Some APIs do not say which it is.
 pub(super) fn add_address(vm: &mut CloudVm, address: IpAddr) {
     let private = matches!(classify(address), Class::Private);
     let place = if private { &mut vm.private_ips } else { &mut vm.public_ips };
@@ -84,7 +84,7 @@ pub(super) fn add_address(vm: &mut CloudVm, address: IpAddr) {
     }
 }
 
-/// Whether a VM can be told by this address: not when it is the machine's own or of its link alone.
+/// Whether the address can be reached from other hosts. Excludes loopback, unspecified, multicast and link-local addresses.
 pub(super) fn is_reachable(address: IpAddr) -> bool {
     let link_local = match address {
         IpAddr::V4(v4) => v4.is_link_local(),

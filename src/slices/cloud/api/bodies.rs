@@ -1,4 +1,4 @@
-//! What clients send about providers, and how it becomes what the service takes. All that is wrong is told at once.
+//! The request bodies for providers, and their conversion to service input. An error response lists all faults at once.
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 use poem_openapi::{Enum, Object, types::ToJSON};
@@ -21,90 +21,93 @@ use super::{
     wire::ProviderConfig,
 };
 
-/// The secret that a provider is reached with. Which fields there are depends on the kind: aws `access_key_id` and `secret_access_key`,
-/// perhaps `session_token`; azure `tenant_id`, `client_id`, `client_secret` and `subscription_id`; gcp `service_account_json`, perhaps
-/// `project_id`; openstack `application_credential_id` and `application_credential_secret`, or `username`, `password` and `project_name`;
-/// proxmox `token_id` and `token_secret`; hetzner and digitalocean `api_token`; simulated none. It is never shown again.
+/// The credential that tenantd uses to call the cloud. It is write-only: responses contain only a summary. The fields depend on the
+/// kind: aws takes `access_key_id`, `secret_access_key` and optionally `session_token`; azure takes `tenant_id`, `client_id`,
+/// `client_secret` and `subscription_id`; gcp takes `service_account_json` and optionally `project_id`; openstack takes
+/// `application_credential_id` and `application_credential_secret`, or `username`, `password` and `project_name`; proxmox takes
+/// `token_id` and `token_secret`; hetzner and digitalocean take `api_token`; simulated takes no fields.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct CredentialInput {
-    /// The form, where a kind has several. The fields tell it too.
+    /// The type of the credential, such as `access_key`. Needed only for a kind that accepts several types. When absent, tenantd
+    /// derives it from the other fields.
     #[oai(rename = "type", validator(min_length = 1, max_length = 40))]
     pub(super) type_name: Option<String>,
-    /// The id of the access key.
+    /// aws: the id of the access key.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) access_key_id: Option<String>,
-    /// The secret of the access key.
+    /// aws: the secret of the access key.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) secret_access_key: Option<String>,
-    /// The token of a temporary access key.
+    /// aws: the session token of a temporary access key. Absent for a permanent key.
     #[oai(validator(min_length = 1, max_length = 8192))]
     pub(super) session_token: Option<String>,
-    /// The id of the directory.
+    /// azure: the id of the Microsoft Entra tenant (directory).
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) tenant_id: Option<String>,
-    /// The client id of the application.
+    /// azure: the client id of the application.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) client_id: Option<String>,
-    /// The secret of the application.
+    /// azure: the client secret of the application.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) client_secret: Option<String>,
-    /// The id of the subscription.
+    /// azure: the id of the subscription that contains the VMs.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) subscription_id: Option<String>,
-    /// The key file of a service account, as a text.
+    /// gcp: the content of the service account's JSON key file, as a string.
     #[oai(validator(min_length = 1, max_length = 16384))]
     pub(super) service_account_json: Option<String>,
-    /// The id of the project.
+    /// gcp: the id of the project that contains the VMs. When absent, the project of the service account.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) project_id: Option<String>,
-    /// The id of the application credential.
+    /// openstack: the id of the application credential.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) application_credential_id: Option<String>,
-    /// The secret of the application credential.
+    /// openstack: the secret of the application credential.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) application_credential_secret: Option<String>,
-    /// The user name.
+    /// openstack: the user name, for sign-in with a password.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) username: Option<String>,
+    /// openstack: the password of the user.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) password: Option<String>,
-    /// The name of the project.
+    /// openstack: the name of the project that contains the VMs.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) project_name: Option<String>,
-    /// The domain of the user.
+    /// openstack: the domain of the user. When absent, `Default`.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) user_domain_name: Option<String>,
-    /// The domain of the project.
+    /// openstack: the domain of the project. When absent, `Default`.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) project_domain_name: Option<String>,
-    /// Such as `automation@pve!tenantd`.
+    /// proxmox: the id of the API token, such as `automation@pve!tenantd`.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) token_id: Option<String>,
-    /// The secret of the API token.
+    /// proxmox: the secret of the API token.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) token_secret: Option<String>,
-    /// The API token.
+    /// hetzner and digitalocean: the API token.
     #[oai(validator(min_length = 1, max_length = 512))]
     pub(super) api_token: Option<String>,
 }
 
-/// A provider to create.
+/// The cloud provider to create.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateCloudProvider {
-    /// A label for people, unique in the tenant.
+    /// The display name. It must be unique in the tenant, ignoring case.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: String,
     pub(super) kind: Word<ProviderKind>,
-    /// Whose VMs these are, where they are one organization's.
+    /// The organization that the VMs belong to. Absent for a provider that several organizations share.
     pub(super) organization_id: Option<OrganizationId>,
-    /// True when absent.
+    /// Whether tenantd syncs the provider and accepts orders for it. Defaults to `true`.
     pub(super) enabled: Option<bool>,
     pub(super) config: Option<ProviderConfig>,
-    /// Only a simulated one can be without.
+    /// Required for every kind except `simulated`.
     pub(super) credential: Option<CredentialInput>,
-    /// How often its VMs are looked at. The operator sets what it is when absent, 300 at first.
+    /// The interval between two syncs, in seconds. When absent, the default of the installation, initially 300.
     #[oai(validator(minimum(value = "60"), maximum(value = "86400")))]
     pub(super) sync_interval_seconds: Option<u32>,
 }
@@ -115,13 +118,14 @@ pub(super) enum ProviderAction {
     Verify,
 }
 
-/// A credential to try: that of a stored provider by its `id`, or one that is not stored, by `kind`, `config` and `credential`.
+/// The credential to verify: the credential of a stored provider, named by `id`, or an unsaved one in `kind`, `config` and
+/// `credential`.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct VerifyCloudProvider {
-    /// What to do.
+    /// The action to perform.
     pub(super) action: ProviderAction,
-    /// The stored provider, unless the query names it.
+    /// The id of the stored provider. Not needed if the query names it.
     pub(super) id: Option<CloudProviderId>,
     pub(super) kind: Option<Word<ProviderKind>>,
     pub(super) config: Option<ProviderConfig>,
@@ -132,37 +136,37 @@ impl Many for VerifyCloudProvider {
     const MEMBER: &'static str = "action";
 }
 
-/// A change of a provider. What is absent stays as it is; `null` clears. Its kind cannot change.
+/// The changes to a provider. An absent field keeps its value; `null` clears it. The kind cannot change.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UpdateCloudProvider {
-    /// The provider, unless the path or the query names it.
+    /// The id of the provider. Not needed if the path or the query names it.
     pub(super) id: Option<CloudProviderId>,
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: Option<String>,
     pub(super) organization_id: Change<OrganizationId>,
     pub(super) enabled: Option<bool>,
-    /// In place of the whole configuration.
+    /// Replaces the whole configuration.
     pub(super) config: Option<ProviderConfig>,
-    /// Replaces the stored one, which is kept when this is absent. Required when you change the scheme, host or port of
-    /// `config.endpoint` or `config.auth_url`, `config.ca_certificate_pem` or `config.tls_fingerprint`: a stored credential is sent to
-    /// the target that it was given for, and to no other.
+    /// Replaces the stored credential. When absent, the stored credential is kept. Required when you change the scheme, host or
+    /// port of `config.endpoint` or `config.auth_url`, or when you change `config.ca_certificate_pem` or `config.tls_fingerprint`:
+    /// tenantd sends a stored credential only to the target that it was given for.
     pub(super) credential: Option<CredentialInput>,
-    /// How often the provider is synced, in seconds.
+    /// The interval between two syncs, in seconds.
     #[oai(validator(minimum(value = "60"), maximum(value = "86400")))]
     pub(super) sync_interval_seconds: Option<u32>,
 }
 
-/// How a provider is reached, as it was sent.
-pub(super) type Way = (model::ProviderConfig, Option<Credential>);
+/// The configuration and the credential that a client sent.
+pub(super) type Connection = (model::ProviderConfig, Option<Credential>);
 
-/// Reads configuration and credential for a kind. A credential that is absent counts as one without fields when one is needed.
-pub(super) fn read_way(
+/// Reads the configuration and the credential for a kind. If a credential is needed and absent, it is read as one without fields.
+pub(super) fn read_connection(
     kind: ProviderKind,
     config: Option<ProviderConfig>,
     credential: Option<CredentialInput>,
     needed: bool,
-) -> Result<Way, CloudError> {
+) -> Result<Connection, CloudError> {
     let mut faults = Vec::new();
     let config = read_config(kind, config.unwrap_or_default(), &mut faults);
     let fields = credential.map(|input| match input.to_json() {
@@ -195,7 +199,7 @@ fn read_config(kind: ProviderKind, wire: ProviderConfig, faults: &mut Vec<Fault>
         digits.and_then(|bytes| <[u8; 32]>::try_from(bytes).ok())
     });
     if pin == Some(None) {
-        faults.push(Fault::new(at("tls_fingerprint"), "wrong_form", "must be a SHA-256 in hexadecimal"));
+        faults.push(Fault::new(at("tls_fingerprint"), "wrong_form", "must be a SHA-256 fingerprint in hexadecimal"));
     }
     if let Some(place) = wire.regions.iter().flatten().position(|region| !is_region(region)) {
         faults.push(Fault::new(
@@ -217,19 +221,19 @@ fn read_config(kind: ProviderKind, wire: ProviderConfig, faults: &mut Vec<Fault>
         vm_count: wire.vm_count,
         quota: wire.quota,
     };
-    let (strange, missing) = config.misfits(kind);
+    let (strange, missing) = config.invalid_fields(kind);
     let kind = kind.name();
     let strange = strange.into_iter().map(|field| {
-        Fault::new(at(field.name()), "unknown_field", format!("a provider of the kind {kind} has no {}", field.name()))
+        Fault::new(at(field.name()), "unknown_field", format!("a provider of the kind {kind} does not accept {}", field.name()))
     });
     let missing = missing
         .into_iter()
-        .map(|field| Fault::new(at(field.name()), "required", format!("a provider of the kind {kind} needs {}", field.name())));
+        .map(|field| Fault::new(at(field.name()), "required", format!("a provider of the kind {kind} requires {}", field.name())));
     faults.extend(strange.chain(missing));
     config
 }
 
-/// Regions become parts of host names and paths: nothing else may be in them.
+/// Regions become parts of host names and paths, so only these characters are allowed.
 pub(super) fn is_region(text: &str) -> bool {
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
     (1..=64).contains(&text.len()) && text.chars().all(allowed)
@@ -238,7 +242,7 @@ pub(super) fn is_region(text: &str) -> bool {
 impl CreateCloudProvider {
     pub(super) fn read(self, default_interval: u32) -> Result<NewProvider, CloudError> {
         let kind = self.kind.into();
-        let (config, credential) = read_way(kind, self.config, self.credential, true)?;
+        let (config, credential) = read_connection(kind, self.config, self.credential, true)?;
         Ok(NewProvider {
             name: self.name,
             kind,
@@ -255,12 +259,12 @@ impl UpdateCloudProvider {
     pub(super) fn read(self, kind: ProviderKind) -> Result<ProviderChange, CloudError> {
         let has_config = self.config.is_some();
         let (config, credential) = match (has_config, self.credential) {
-            (true, credential) => read_way(kind, self.config, credential, false)?,
+            (true, credential) => read_connection(kind, self.config, credential, false)?,
             (false, None) => (model::ProviderConfig::default(), None),
-            // The configuration that stays was checked when it came.
+            // The stored configuration was checked when it was set.
             (false, Some(credential)) => {
                 let Some(Value::Object(fields)) = credential.to_json() else {
-                    return Err(CloudError::Invalid(vec![Fault::new("/credential", "not_valid", "is no credential")]));
+                    return Err(CloudError::Invalid(vec![Fault::new("/credential", "not_valid", "must be a credential object")]));
                 };
                 let read = read_credential(kind, fields).map_err(CloudError::Invalid)?;
                 (model::ProviderConfig::default(), Some(read))

@@ -1,4 +1,4 @@
-//! Clouds on the wire.
+//! The HTTP API for clouds.
 
 mod bodies;
 mod examples;
@@ -34,13 +34,13 @@ use tenantd_store::{
 
 use super::{
     error::CloudError,
-    fleet::Known,
+    fleet::SyncedProvider,
     model,
     repo::portable::Rules,
     service::{NewVms, Plan},
 };
 
-/// The bounds of what is sent here, for records that come with a whole tenant.
+/// The API's limits, for records that arrive with the import of a tenant.
 pub(super) fn import_rules(max_providers: u64, egress: Egress) -> Result<Rules, String> {
     let provider = Shape::fields::<bodies::CreateCloudProvider>(&["name"])?;
     let interval = Shape::fields::<bodies::CreateCloudProvider>(&["sync_interval_seconds"])?;
@@ -68,9 +68,9 @@ pub(super) fn import_rules(max_providers: u64, egress: Egress) -> Result<Rules, 
 
 #[derive(Tags)]
 enum Area {
-    /// Cloud providers, their VMs, and the creation of new ones.
+    /// Manage cloud providers, list their VMs and create new VMs.
     Cloud,
-    /// What goes on in the background.
+    /// Follow the progress of background operations.
     Operations,
 }
 
@@ -91,13 +91,13 @@ impl Describe<(&WriteTx, Timestamp), CloudError> for model::Vm {
 }
 
 fn show_vm(tx: &impl Read, vm: &model::Vm, now: Timestamp) -> Result<vm_wire::Vm, CloudError> {
-    let known = Known::read(tx, vm.tenant_id, vm.provider_id)?.ok_or(CloudError::NoProvider)?;
+    let known = SyncedProvider::read(tx, vm.tenant_id, vm.provider_id)?.ok_or(CloudError::NoProvider)?;
     Ok(vm_wire::Vm::new(tx, vm, &known, now)?)
 }
 
 fn show_provider(tx: &impl Read, provider: model::Provider) -> Result<CloudProvider, StoreError> {
     let sync = super::repo::providers::sync(tx, (provider.tenant_id, provider.id))?;
-    CloudProvider::new(tx, Known { provider, sync })
+    CloudProvider::new(tx, SyncedProvider { provider, sync })
 }
 
 pub(super) fn order_schema() -> Value {
@@ -110,7 +110,7 @@ pub(super) fn read_order(form: &Value) -> Result<NewVms, CloudError> {
     parsed.map_err(|error| fault(error.into_message()))?.try_into()
 }
 
-/// An order as a request shows it; without its operation while it is not taken.
+/// The order as the API returns it. A planned order has no operation.
 pub(super) fn show_order(tx: &impl Read, plan: &Plan, now: Timestamp, taken: bool) -> Result<Value, CloudError> {
     let operation = taken.then(|| (&plan.operation).into());
     Ok(serde_json::to_value(vms::show_plan(tx, plan, now, operation)?)?)
@@ -128,18 +128,29 @@ impl From<CloudError> for Problem {
     fn from(error: CloudError) -> Self {
         match error {
             CloudError::NoProvider | CloudError::NoVm | CloudError::NoOperation => Self::plain(Code::NotFound),
-            CloudError::NameTaken => Self::new(Code::AlreadyExists, "Another provider has this name already."),
+            CloudError::NameTaken => {
+                Self::new(Code::AlreadyExists, "Another provider already has this name. Choose a different name.")
+            }
             CloudError::LimitReached { most } => Self::new(
                 Code::LimitReached,
-                format!("The tenant has {most} cloud providers, which is the most; delete one that is not needed."),
+                format!("The tenant has reached its limit of {most} cloud providers. Delete one that you no longer need."),
             ),
-            CloudError::InUse => Self::new(Code::InUse, "VMs are being created there; wait for the operation to end."),
-            CloudError::Disabled => Self::new(Code::InvalidTransition, "The provider is disabled; enable it first."),
+            CloudError::InUse => {
+                Self::new(Code::InUse, "VMs are being created at this provider. Wait until the operation has ended, then retry.")
+            }
+            CloudError::Disabled => Self::new(Code::InvalidTransition, "The provider is disabled. Enable it first."),
             CloudError::Invalid(faults) => faults.into(),
             CloudError::Blocked(field) => {
-                let mut problem = Self::new(Code::TargetNotAllowed, "The address of the URL is not allowed as a target.");
+                let mut problem = Self::new(
+                    Code::TargetNotAllowed,
+                    "The URL's address is not allowed as a target. Use another address, or ask the operator to allow its network.",
+                );
                 let pointer = format!("/config/{field}");
-                problem.errors.push(FieldError::pointer(pointer, "target_not_allowed", "the address is not allowed as a target"));
+                problem.errors.push(FieldError::pointer(
+                    pointer,
+                    "target_not_allowed",
+                    "the URL's address is not allowed as a target",
+                ));
                 problem
             }
             CloudError::NotVerified(result) => {

@@ -1,4 +1,4 @@
-//! `/api/operations/{id}`: how far something is that goes on in the background.
+//! `/api/operations/{id}`: the progress of a background operation.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use super::{
 
 #[derive(Debug, Object)]
 struct WaitForOperation {
-    /// How long to wait for its end.
+    /// The number of seconds to wait for the end of the operation. When absent, the response is immediate.
     #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
     wait_seconds: Option<u32>,
 }
@@ -46,8 +46,8 @@ pub(crate) struct OperationsApi {
 impl OperationsApi {
     /// Read an operation
     ///
-    /// How far it is, and what came of it. With `wait_seconds` the call waits for its end. Operations that have ended stay readable for a
-    /// week.
+    /// Returns the progress and the result of an operation. With `wait_seconds`, the response is sent when the operation ends or
+    /// the time is over. An ended operation stays readable for a week.
     #[oai(path = "/:id", method = "get", operation_id = "read_operation")]
     async fn read_operation(
         &self,
@@ -76,7 +76,7 @@ fn find(tx: &impl Read, principal: &Principal, id: OperationId) -> Result<model:
     found.filter(|operation| reaches(&principal.reach, principal, operation)).ok_or(CloudError::NoOperation)
 }
 
-/// An order belongs to its organization; a sync is for whoever asked for it.
+/// An order belongs to its organization. A refresh is visible to the actor that requested it.
 fn reaches(reach: &Reach, principal: &Principal, operation: &model::Operation) -> bool {
     match operation.work {
         OperationWork::Provision { .. } => reach.covers(operation.organization_id),

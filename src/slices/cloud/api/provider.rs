@@ -1,4 +1,4 @@
-//! `/api/cloud/providers/{id}`: one provider. The collection's changes end here too.
+//! `/api/cloud/providers/{id}`: one provider. Also implements the updates and deletions that address the collection.
 
 use std::sync::Arc;
 
@@ -26,10 +26,10 @@ use super::{
     wire::{CloudProvider, ProviderVerification},
 };
 
-/// The provider to delete.
+/// The cloud provider to delete.
 #[derive(Debug, Object)]
 pub(super) struct DeleteProviderTarget {
-    /// The provider, unless the query names it.
+    /// The id of the provider. Not needed if the query names it.
     pub(super) id: Option<CloudProviderId>,
 }
 
@@ -45,8 +45,8 @@ pub(crate) struct ProviderApi {
 impl ProviderApi {
     /// Read a cloud provider
     ///
-    /// Shows the provider, its last verification and its syncs, without its credential. The `ETag` tells of changes of the provider, not
-    /// of verifications and syncs.
+    /// Returns the provider with its last verification and the state of its syncs, without its credential. The `ETag` changes when
+    /// the provider is updated, not after a verification or a sync.
     #[oai(path = "/:id", method = "get", operation_id = "read_cloud_provider")]
     async fn read_cloud_provider(
         &self,
@@ -67,8 +67,8 @@ impl ProviderApi {
 
     /// Change a cloud provider by its path
     ///
-    /// The same as the change with `?id=`. What the body does not name stays as it is. A change of the target needs `credential` in the
-    /// same request.
+    /// Does the same as `PUT /api/cloud/providers?id=`. Fields that the body omits keep their values. To change the target of the
+    /// provider, send `credential` in the same request.
     #[oai(path = "/:id", method = "put", operation_id = "update_cloud_provider_by_id")]
     async fn update_cloud_provider_by_id(
         &self,
@@ -83,7 +83,7 @@ impl ProviderApi {
 
     /// Delete a cloud provider by its path
     ///
-    /// The same as deleting with `?id=`. In the cloud nothing happens to its VMs.
+    /// Does the same as `DELETE /api/cloud/providers?id=`. The VMs in the cloud are not affected.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_cloud_provider_by_id")]
     async fn delete_cloud_provider_by_id(
         &self,
@@ -96,7 +96,8 @@ impl ProviderApi {
 
     /// Verify a cloud provider
     ///
-    /// The same as the collection's `"action": "verify"`: tries the stored credential now, and keeps what came of it. Takes at most 10 seconds.
+    /// Does the same as `"action": "verify"` on the collection: verifies the stored credential now and stores the result. Takes at
+    /// most 10 seconds.
     #[oai(path = "/:id/verify", method = "post", operation_id = "verify_cloud_provider")]
     async fn verify_cloud_provider(
         &self,
@@ -106,10 +107,10 @@ impl ProviderApi {
     ) -> Result<Changed<ProviderVerification>, Problem> {
         let intent = auth.context.intent(&auth.principal);
         let provider = self.core.store.read(|tx| find_provider(tx, &intent.begin(), &auth.principal.reach, id.0))?;
-        let verification = self.core.try_stored(&provider).await?;
+        let verification = self.core.verify_stored(&provider).await?;
         idempotency_key
             .run(intent, move |tx, act| {
-                Service::note_verification(tx, act, &provider, &verification)?;
+                Service::store_verification(tx, act, &provider, &verification)?;
                 Ok::<_, CloudError>(Changed::unversioned(&ProviderVerification::from(verification.clone())))
             })
             .await

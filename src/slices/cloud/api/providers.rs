@@ -1,4 +1,4 @@
-//! `/api/cloud/providers`: the collection, with the target of a change in the query or in the body.
+//! `/api/cloud/providers`: the collection. Updates and deletions name the provider in the query or in the body.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,33 +25,33 @@ use super::{
     super::{
         Core, adapters,
         error::{CloudError, VerificationResult},
-        fleet::Known,
+        fleet::SyncedProvider,
         model::{self, ProviderKind, ProviderStatus, Verification},
         repo,
         service::{Service, find_provider},
     },
     Area,
-    bodies::{CreateCloudProvider, UpdateCloudProvider, VerifyCloudProvider, read_way},
+    bodies::{CreateCloudProvider, UpdateCloudProvider, VerifyCloudProvider, read_connection},
     provider::{self, DeleteProviderTarget},
     show_provider,
     wire::{CloudProvider, ProviderVerification},
 };
 
-/// A request waits for a cloud at most this long.
+/// The longest time that a request waits for a cloud.
 pub(super) const VERIFY_LIMIT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Object)]
 struct ListCloudProviders {
-    /// Providers of one of these kinds.
+    /// Return only providers of one of these kinds.
     #[oai(validator(min_items = 1, max_items = 8))]
     kind: Option<Vec<Word<ProviderKind>>>,
-    /// Providers in one of these states.
+    /// Return only providers with one of these statuses.
     #[oai(validator(min_items = 1, max_items = 6))]
     status: Option<Vec<ProviderStatus>>,
-    /// Providers of one of these organizations.
+    /// Return only providers of one of these organizations.
     #[oai(validator(min_items = 1, max_items = 64))]
     organization_id: Option<Vec<OrganizationId>>,
-    /// A part of the name, in any case.
+    /// Return only providers whose name contains this text, ignoring case.
     #[oai(validator(min_length = 1, max_length = 100))]
     name: Option<String>,
     #[oai(flatten)]
@@ -59,7 +59,7 @@ struct ListCloudProviders {
 }
 
 impl ListCloudProviders {
-    fn matches(&self, known: &Known) -> bool {
+    fn matches(&self, known: &SyncedProvider) -> bool {
         fn wanted<T: PartialEq>(list: Option<&Vec<T>>, value: Option<T>) -> bool {
             list.is_none_or(|list| value.is_some_and(|value| list.contains(&value)))
         }
@@ -74,12 +74,12 @@ impl ListCloudProviders {
 
 #[derive(Debug, Object)]
 struct ProviderTargetQuery {
-    /// The provider, unless the body names it.
+    /// The id of the provider. Not needed if the body names it.
     id: Option<CloudProviderId>,
 }
 
-/// `sync` verifies before the answer and stores the provider in any case; `require` stores it only when it is valid; `skip` does not
-/// verify.
+/// `sync` verifies the credential and stores the provider whatever the result. `require` stores the provider only if the credential
+/// is valid. `skip` does not verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 enum VerifyMode {
@@ -90,9 +90,10 @@ enum VerifyMode {
 
 #[derive(Debug, Object)]
 struct PostProviderQuery {
-    /// When a provider is created: whether its credential is tried. `sync` when absent; it takes at most 10 seconds.
+    /// When you create a provider: whether tenantd verifies its credential first. Defaults to `sync`. A verification takes at most
+    /// 10 seconds.
     verify: Option<VerifyMode>,
-    /// When a provider is verified: the provider, unless the body names it.
+    /// When you verify a provider: its id. Not needed if the body names it.
     id: Option<CloudProviderId>,
 }
 
@@ -107,7 +108,7 @@ pub(crate) struct ProvidersApi {
 impl ProvidersApi {
     /// List cloud providers
     ///
-    /// The tenant's providers, newest first, without their credentials.
+    /// Returns the tenant's providers, newest first, without their credentials.
     #[oai(path = "/", method = "get", operation_id = "list_cloud_providers")]
     async fn list_cloud_providers(
         &self,
@@ -120,7 +121,7 @@ impl ProvidersApi {
             let mut found = Vec::new();
             for provider in repo::providers::list(tx, tenant)?.into_iter().rev() {
                 let sync = repo::providers::sync(tx, (tenant, provider.id))?;
-                let known = Known { provider, sync };
+                let known = SyncedProvider { provider, sync };
                 if auth.principal.reach.covers(known.provider.organization_id) && query.0.matches(&known) {
                     found.push(known);
                 }
@@ -140,8 +141,9 @@ impl ProvidersApi {
 
     /// Create or verify a cloud provider
     ///
-    /// Without `action`, a provider is created; its credential is kept sealed and is never shown again. With `"action": "verify"` a credential
-    /// is tried: that of a stored provider by `id`, or one that is not stored, by `kind`, `config` and `credential`.
+    /// Creates a provider, unless the body has an `action`. tenantd encrypts the credential and never returns it. With `"action":
+    /// "verify"`, verifies a credential instead: the credential of a stored provider, named by `id`, or an unsaved one in `kind`,
+    /// `config` and `credential`.
     #[oai(path = "/", method = "post", operation_id = "create_cloud_provider")]
     async fn create_cloud_provider(
         &self,
@@ -152,12 +154,12 @@ impl ProvidersApi {
     ) -> Result<Settled<PostAnswer>, Problem> {
         match body.0 {
             OneOrMany::One(body) => {
-                refuse(query.0.id.is_some(), "id", "a provider that is created has no id yet")?;
+                refuse(query.0.id.is_some(), "id", "is not allowed when you create a provider: the server assigns the id")?;
                 let mode = query.0.verify.unwrap_or(VerifyMode::Sync);
                 self.create(&auth, mode, idempotency_key, body).await
             }
             OneOrMany::Many(body) => {
-                refuse(query.0.verify.is_some(), "verify", "it is for the creation of a provider")?;
+                refuse(query.0.verify.is_some(), "verify", "is allowed only when you create a provider")?;
                 self.verify(&auth, query.0.id, idempotency_key, body).await
             }
         }
@@ -165,10 +167,10 @@ impl ProvidersApi {
 
     /// Change a cloud provider
     ///
-    /// The provider is named by `?id=` or by `id` in the body. What the body does not name stays as it is; without `credential` the stored
-    /// one is kept. It is bound to its target: a change of the scheme, host or port of `config.endpoint` or `config.auth_url`, of
-    /// `config.ca_certificate_pem` or of `config.tls_fingerprint` is a 422 unless you send `credential` again. Not while VMs are being
-    /// created there.
+    /// Updates the provider that `?id=` or `id` in the body names. Fields that the body omits keep their values, including
+    /// `credential`. The stored credential is bound to its target. If you change the scheme, host or port of `config.endpoint` or
+    /// `config.auth_url`, or change `config.ca_certificate_pem` or `config.tls_fingerprint`, send `credential` again; otherwise the
+    /// response is 422. Such a change is refused while VMs are being created at the provider.
     #[oai(path = "/", method = "put", operation_id = "update_cloud_provider")]
     async fn update_cloud_provider(
         &self,
@@ -183,8 +185,8 @@ impl ProvidersApi {
 
     /// Delete a cloud provider
     ///
-    /// The provider is named by `?id=` or by `id` in the body. We forget its VMs; in the cloud nothing happens to them. Not while VMs are
-    /// being created there.
+    /// Deletes the provider that `?id=` or `id` in the body names. tenantd also removes its VMs from the list; the VMs in the cloud
+    /// are not affected. Refused while VMs are being created at the provider.
     #[oai(path = "/", method = "delete", operation_id = "delete_cloud_provider")]
     async fn delete_cloud_provider(
         &self,
@@ -198,7 +200,7 @@ impl ProvidersApi {
     }
 }
 
-/// A parameter that belongs to the other thing that can be done here.
+/// Refuses a parameter that belongs to the other action of this operation.
 fn refuse(given: bool, parameter: &str, why: &str) -> Result<(), Problem> {
     if !given {
         return Ok(());
@@ -221,7 +223,7 @@ impl ProvidersApi {
         let verification = match mode {
             VerifyMode::Skip => None,
             VerifyMode::Sync | VerifyMode::Require => {
-                Some(self.core.try_out(tenant, (new.kind, new.config.clone(), new.credential.clone())).await?)
+                Some(self.core.verify_unsaved(tenant, (new.kind, new.config.clone(), new.credential.clone())).await?)
             }
         };
         if let Some(failed) = verification.clone().filter(|verification| !verification.outcome.is_valid())
@@ -252,32 +254,32 @@ impl ProvidersApi {
         let intent = auth.context.intent(&auth.principal);
         let (provider, verification) = match (in_query.or(body.id), body.kind) {
             (Some(_), _) if unstored => {
-                let message = "either the id of a stored provider, or kind, config and credential of one that is not";
+                let message = "cannot be combined with kind, config and credential: send either the id or these fields";
                 return Err(CloudError::Invalid(vec![Fault::new("/id", "not_allowed", message)]).into());
             }
             (Some(_), _) => {
                 let id = target(in_query, body.id)?;
                 let reach = &auth.principal.reach;
                 let provider = self.core.store.read(|tx| find_provider(tx, &intent.begin(), reach, id))?;
-                let verification = self.core.try_stored(&provider).await?;
+                let verification = self.core.verify_stored(&provider).await?;
                 (Some(provider), verification)
             }
             (None, Some(kind)) => {
                 let kind = kind.into();
-                let (config, credential) = read_way(kind, body.config, body.credential, true)?;
+                let (config, credential) = read_connection(kind, body.config, body.credential, true)?;
                 self.core.vet(&config, tenant).await?;
                 let credential = credential.unwrap_or(model::Credential::None {});
-                (None, self.core.try_out(tenant, (kind, config, credential)).await?)
+                (None, self.core.verify_unsaved(tenant, (kind, config, credential)).await?)
             }
             (None, None) => {
-                let message = "name the stored provider by id, or give kind, config and credential of one that is not stored";
+                let message = "send the id of a stored provider, or the kind, config and credential of an unsaved one";
                 return Err(CloudError::Invalid(vec![Fault::new("/id", "required", message)]).into());
             }
         };
         idempotency_key
             .run(intent, move |tx, act| {
                 if let Some(provider) = &provider {
-                    Service::note_verification(tx, act, provider, &verification)?;
+                    Service::store_verification(tx, act, provider, &verification)?;
                 }
                 Ok::<_, CloudError>(Settled::kept(&ProviderVerification::from(verification.clone()), None))
             })
@@ -286,7 +288,7 @@ impl ProvidersApi {
 }
 
 impl Core {
-    /// Refuses targets that the address policy does not allow. They are judged again with every call.
+    /// Refuses targets that the address policy does not allow. Every call checks its target again.
     pub(super) async fn vet(&self, config: &model::ProviderConfig, tenant: TenantId) -> Result<(), CloudError> {
         let audience = self.audience(tenant);
         for (field, url) in config.targets() {
@@ -296,24 +298,24 @@ impl Core {
         Ok(())
     }
 
-    /// Tries a credential that is not stored.
-    pub(super) async fn try_out(
+    /// Verifies a credential that is not stored.
+    pub(super) async fn verify_unsaved(
         &self,
         tenant: TenantId,
-        way: (ProviderKind, model::ProviderConfig, model::Credential),
+        connection: (ProviderKind, model::ProviderConfig, model::Credential),
     ) -> Result<Verification, Problem> {
-        let (adapter, access) = self.access(tenant, None, way, VERIFY_LIMIT);
+        let (adapter, access) = self.access(tenant, None, connection, VERIFY_LIMIT);
         Ok(adapters::verify(adapter, &access, VERIFY_LIMIT).await)
     }
 
-    /// Tries the credential of a stored provider.
-    pub(crate) async fn try_stored(&self, provider: &model::Provider) -> Result<Verification, Problem> {
-        let (adapter, access) = self.reach(provider, VERIFY_LIMIT).map_err(|failure| unopened(&failure))?;
+    /// Verifies the credential of a stored provider.
+    pub(crate) async fn verify_stored(&self, provider: &model::Provider) -> Result<Verification, Problem> {
+        let (adapter, access) = self.reach(provider, VERIFY_LIMIT).map_err(|failure| unsealing_failed(&failure))?;
         Ok(adapters::verify(adapter, &access, VERIFY_LIMIT).await)
     }
 }
 
-/// A credential that cannot be opened is not the caller's mistake, but only they can mend it.
-fn unopened(failure: &model::Failure) -> Problem {
+/// A credential that cannot be unsealed is not the caller's mistake, but only the caller can fix it.
+fn unsealing_failed(failure: &model::Failure) -> Problem {
     Problem::new(Code::ProviderVerificationFailed, failure.message.clone())
 }

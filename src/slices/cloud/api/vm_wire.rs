@@ -1,4 +1,4 @@
-//! VMs and operations as clients see and send them.
+//! The wire types for VMs and operations.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use tenantd_store::{Read, StoreError};
 use super::{
     super::{
         error::CloudError,
-        fleet::Known,
+        fleet::SyncedProvider,
         model::{self, OperationStatus, OperationWork, Phase, ProviderKind, VmState},
         service::NewVms,
     },
@@ -27,7 +27,7 @@ use super::{
     wire::{VerificationCheck, organization},
 };
 
-/// The provider that has a VM.
+/// The cloud provider that runs a VM.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct ProviderReference {
     pub(super) id: CloudProviderId,
@@ -35,72 +35,72 @@ pub(super) struct ProviderReference {
     pub(super) kind: Word<ProviderKind>,
 }
 
-/// What a VM has.
+/// The size of a VM.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VmSize {
-    /// The provider's name for it.
+    /// The provider's name of the size, such as `t3.small`.
     pub(super) id: String,
-    /// How many virtual CPUs.
+    /// The number of virtual CPUs. Absent when the provider does not report it.
     pub(super) vcpus: Option<u32>,
-    /// The memory in bytes.
+    /// The memory in bytes. Absent when the provider does not report it.
     pub(super) memory_bytes: Option<u64>,
 }
 
-/// A field of a VM that the provider's answer has in a form that tenantd cannot read.
+/// A field of a VM that tenantd could not read from the provider's response.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct UnreadableField {
-    /// The field of the VM, such as `public_ips`. It is absent, empty or `unknown`.
+    /// The field of the VM, such as `public_ips`. Its value in the VM is absent, empty or `unknown`.
     pub(super) field: String,
-    /// The provider's name of the field, and what is wrong with its value.
+    /// The provider's name of the field, and the problem with its value.
     pub(super) reason: String,
 }
 
-/// A VM.
+/// A VM of a cloud provider.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct Vm {
     pub(super) id: VmId,
     pub(super) provider: ProviderReference,
-    /// The provider's own id; absent while it is not created.
+    /// The provider's own id of the VM. Absent until the provider has created the VM.
     pub(super) provider_vm_id: Option<String>,
     pub(super) name: String,
     pub(super) state: Word<VmState>,
-    /// The state in the provider's word.
+    /// The state in the provider's own terms.
     pub(super) provider_state: String,
-    /// What is worth saying about the state, such as that a stopped VM is still billed, or why it could not be created.
+    /// A note about the state, such as that a stopped VM is still billed, or why the VM could not be created.
     pub(super) state_note: Option<String>,
     pub(super) organization: Option<OrganizationReference>,
-    /// The region of the provider. Absent when the provider does not say.
+    /// The provider's region. Absent when the provider does not report it.
     pub(super) region: Option<String>,
-    /// The zone of the region.
+    /// The zone of the region. Absent when the provider does not report one.
     pub(super) zone: Option<String>,
     pub(super) size: Option<VmSize>,
-    /// The image that the VM was made from.
+    /// The image that the VM was created from.
     pub(super) image: Option<String>,
-    /// Its private addresses.
+    /// The private IP addresses of the VM.
     pub(super) private_ips: Vec<String>,
-    /// Its public addresses.
+    /// The public IP addresses of the VM.
     pub(super) public_ips: Vec<String>,
     pub(super) tags: BTreeMap<String, String>,
-    /// When the VM was launched.
+    /// When the VM was launched. Absent when the provider does not report it.
     pub(super) launched_at: Option<Timestamp>,
-    /// Fields that could not be read. Absent when the whole VM was read.
+    /// The fields that tenantd could not read from the provider's response. Absent when the whole VM was read.
     pub(super) unreadable: Option<Vec<UnreadableField>>,
-    /// When it was first seen, or ordered.
+    /// When tenantd first found the VM, or when the VM was ordered.
     pub(super) discovered_at: Timestamp,
-    /// When its cloud last told of it.
+    /// When the provider last reported the VM.
     pub(super) last_synced_at: Timestamp,
-    /// Whether this may not be so any more: its cloud has not told of it for too long.
+    /// Whether this data may be out of date, because the provider has not reported the VM for too long.
     pub(super) stale: bool,
-    /// The order that created it.
+    /// The operation that created the VM. Absent for a VM that tenantd did not create.
     pub(super) operation_id: Option<OperationId>,
-    /// When it was found to be gone, or could not be created.
+    /// When tenantd found that the VM no longer exists, or that it could not be created.
     pub(super) ended_at: Option<Timestamp>,
     pub(super) updated_at: Timestamp,
-    /// Counts the changes of this record.
+    /// The version of this record. Every change increments it.
     pub(super) version: u64,
 }
 
@@ -111,12 +111,17 @@ impl From<&model::UnreadField> for UnreadableField {
 }
 
 impl Vm {
-    pub(super) fn new(tx: &impl Read, vm: &model::Vm, known: &Known, now: Timestamp) -> Result<Self, StoreError> {
+    pub(super) fn new(tx: &impl Read, vm: &model::Vm, known: &SyncedProvider, now: Timestamp) -> Result<Self, StoreError> {
         let label = organization(tx, vm.tenant_id, known.organization(vm))?;
-        Ok(Self::labelled(vm, known, label, now))
+        Ok(Self::with_label(vm, known, label, now))
     }
 
-    pub(super) fn labelled(vm: &model::Vm, known: &Known, organization: Option<OrganizationReference>, now: Timestamp) -> Self {
+    pub(super) fn with_label(
+        vm: &model::Vm,
+        known: &SyncedProvider,
+        organization: Option<OrganizationReference>,
+        now: Timestamp,
+    ) -> Self {
         let facts = &vm.facts;
         let texts = |ips: &[std::net::IpAddr]| ips.iter().map(ToString::to_string).collect();
         let size = VmSize { id: facts.size.id.clone(), vcpus: facts.size.vcpus, memory_bytes: facts.size.memory_bytes };
@@ -149,14 +154,14 @@ impl Vm {
     }
 }
 
-/// VMs that have one value of the field that was grouped by.
+/// The number of VMs with one value of the `group_by` field.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VmGroup {
-    /// The value: an id, or a word. Absent for VMs that have none.
+    /// The value of the field, such as an id or a state. Absent for the group of VMs without a value.
     pub(super) value: Option<String>,
-    /// The name of what the id names.
+    /// The name of the provider or organization, if the value is its id.
     pub(super) name: Option<String>,
     pub(super) count: u64,
 }
@@ -168,13 +173,13 @@ pub(super) struct VmGroup {
 pub(super) struct VmList {
     pub(super) data: Vec<Vm>,
     pub(super) page: Page,
-    /// All VMs that match, by the field that `group_by` names.
+    /// The counts of all matching VMs, grouped by the field that `group_by` names. Absent without `group_by`.
     pub(super) groups: Option<Vec<VmGroup>>,
-    /// The sync that `refresh=true` has asked for.
+    /// The operation that `refresh=true` started. Absent otherwise.
     pub(super) operation: Option<Operation>,
 }
 
-/// What an operation does.
+/// `vm_provision` creates VMs. `vm_refresh` syncs providers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
 #[oai(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -183,32 +188,32 @@ pub(super) enum OperationKind {
     VmRefresh,
 }
 
-/// Why an operation failed.
+/// The reason why an operation failed.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct OperationProblem {
     pub(super) code: String,
     pub(super) message: String,
-    /// Whether the same could go well at another time.
+    /// Whether a retry may succeed later without any change.
     pub(super) transient: bool,
 }
 
-/// What a failed operation left in the cloud, or may have.
+/// A VM that a failed operation left, or may have left, in the cloud.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct OperationLeftover {
-    /// The id of the VM.
+    /// The id of the VM in tenantd.
     pub(super) vm_id: VmId,
     pub(super) name: String,
-    /// The id of the VM at the provider.
+    /// The provider's own id of the VM. Absent when tenantd does not know it.
     pub(super) provider_vm_id: Option<String>,
-    /// What its order carried: the cloud's records have it as the client token, a tag or the name.
+    /// The token of the order. The provider's records contain it as the client token, a tag or the name.
     pub(super) token: String,
-    /// Nobody knows whether it is there: look for the token.
+    /// Whether it is unknown if the VM exists. If `true`, search the cloud for the token.
     pub(super) uncertain: bool,
 }
 
-/// What goes on in the background.
+/// A background operation: the creation of VMs, or a sync that a client requested.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
@@ -217,13 +222,13 @@ pub(super) struct Operation {
     pub(super) kind: OperationKind,
     pub(super) status: Word<OperationStatus>,
     pub(super) phase: Phase,
-    /// In percent.
+    /// The progress in percent, from 0 to 100.
     pub(super) progress: u32,
     pub(super) error: Option<OperationProblem>,
     pub(super) leftovers: Option<Vec<OperationLeftover>>,
-    /// The VMs of an order.
+    /// The VMs that the operation creates. Absent for a refresh.
     pub(super) vm_ids: Option<Vec<VmId>>,
-    /// The providers that it is about.
+    /// The providers that the operation uses.
     pub(super) provider_ids: Vec<CloudProviderId>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
@@ -270,47 +275,48 @@ impl From<&model::Operation> for Operation {
     }
 }
 
-/// VMs to create.
+/// The VMs to create.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ProvisionVms {
-    /// The provider to create the VMs at.
+    /// The provider that creates the VMs.
     pub(super) provider_id: CloudProviderId,
-    /// Of several VMs the name has a number behind it.
+    /// The name of the VM. If `count` is greater than 1, tenantd appends a number, such as `web-1`.
     #[oai(validator(min_length = 1, max_length = 60, pattern = "^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?$"))]
     pub(super) name: String,
-    /// The region of the provider.
+    /// The provider's name of the region, such as `eu-west-1`.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) region: String,
-    /// The zone of the region.
+    /// The provider's name of the zone, such as `eu-west-1a`. Clouds without zones do not accept it.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) zone: Option<String>,
-    /// The provider's name for it, such as `t3.small`.
+    /// The provider's name of the size, such as `t3.small`.
     #[oai(validator(min_length = 1, max_length = 128))]
     pub(super) size: String,
-    /// The provider's id of it.
+    /// The provider's id or name of the image.
     #[oai(validator(min_length = 1, max_length = 256))]
     pub(super) image: String,
-    /// How many. One when absent.
+    /// The number of VMs. Defaults to 1.
     #[oai(validator(minimum(value = "1"), maximum(value = "20")))]
     pub(super) count: Option<u32>,
-    /// The provider's id of the network or subnet to be in.
+    /// The provider's id of the network or subnet. When absent, the provider's default. Required for azure.
     #[oai(validator(min_length = 1, max_length = 256))]
     pub(super) network: Option<String>,
-    /// The provider's names or ids of keys to let in.
+    /// The SSH keys that may sign in: names or ids of keys at the provider, or public keys for azure, gcp and proxmox.
     #[oai(validator(min_items = 1, max_items = 16, unique_items))]
     pub(super) ssh_keys: Option<Vec<String>>,
-    /// What the VM runs at its first start. It is kept sealed, and only until the VM is there.
+    /// The script or configuration that the VM runs at its first start. tenantd encrypts it and deletes it when the operation has
+    /// ended.
     #[oai(write_only, validator(min_length = 1, max_length = 16384))]
     pub(super) user_data: Option<String>,
     pub(super) tags: Option<BTreeMap<String, String>>,
-    /// Whose VMs these are. The provider's organization when absent.
+    /// The organization that the VMs belong to. When absent, the organization of the provider.
     pub(super) organization_id: Option<OrganizationId>,
 }
 
-const MOST_TAGS: usize = 40;
-const LONGEST_KEY: usize = 127;
-const LONGEST_VALUE: usize = 255;
+const MAX_TAGS: usize = 40;
+const MAX_KEY_LENGTH: usize = 127;
+const MAX_VALUE_LENGTH: usize = 255;
 
 impl TryFrom<ProvisionVms> for NewVms {
     type Error = CloudError;
@@ -324,16 +330,18 @@ impl TryFrom<ProvisionVms> for NewVms {
         if body.zone.as_deref().is_some_and(|zone| !is_region(zone)) {
             faults.push(Fault::new("/zone", "wrong_form", "must be the name of a zone, such as eu-west-1a"));
         }
-        if tags.len() > MOST_TAGS {
-            faults.push(Fault::new("/tags", "too_many", format!("must have at most {MOST_TAGS} entries")));
+        if tags.len() > MAX_TAGS {
+            faults.push(Fault::new("/tags", "too_many", format!("must have at most {MAX_TAGS} entries")));
         }
         for (key, value) in &tags {
             let pointer = format!("/tags/{}", pointer_part(key));
-            if key.is_empty() || key.chars().count() > LONGEST_KEY || value.chars().count() > LONGEST_VALUE {
-                let message = format!("a tag has a key of 1 to {LONGEST_KEY} and a value of at most {LONGEST_VALUE} characters");
+            if key.is_empty() || key.chars().count() > MAX_KEY_LENGTH || value.chars().count() > MAX_VALUE_LENGTH {
+                let message = format!(
+                    "a tag must have a key of 1 to {MAX_KEY_LENGTH} characters and a value of at most {MAX_VALUE_LENGTH} characters"
+                );
                 faults.push(Fault::new(pointer, "wrong_form", message));
             } else if key == model::OrderToken::TAG || key == "Name" {
-                faults.push(Fault::new(pointer, "not_allowed", format!("the tag {key} is set by tenantd")));
+                faults.push(Fault::new(pointer, "not_allowed", format!("tenantd sets the tag {key} itself: use a different key")));
             }
         }
         if !faults.is_empty() {
@@ -356,16 +364,16 @@ impl TryFrom<ProvisionVms> for NewVms {
     }
 }
 
-/// An order that was taken; of a dry run, what would come of it.
+/// An accepted order, or the expected result of a dry run.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VmOrder {
-    /// Absent in a dry run.
+    /// The operation that creates the VMs. Absent in a dry run.
     pub(super) operation: Option<Operation>,
     pub(super) vms: Vec<Vm>,
-    /// In a dry run: what the provider was asked, and what it said.
+    /// The checks that the dry run made, with the provider's responses. Absent unless `dry_run` is set.
     pub(super) checks: Option<Vec<VerificationCheck>>,
-    /// In a dry run: whether the order would be taken, as far as that can be told.
+    /// Whether the provider would accept the order, as far as the dry run can determine. Absent unless `dry_run` is set.
     pub(super) would_succeed: Option<bool>,
 }

@@ -1,4 +1,4 @@
-//! `/api/cloud/vms`: the fleets of all providers as we know them, and orders of new VMs. Only a dry run waits for a cloud.
+//! `/api/cloud/vms`: the VMs of all providers as last synced, and orders of new VMs. Only a dry run waits for a cloud.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -22,7 +22,7 @@ use tenantd_http::{
     page::{PageQuery, PageRequest},
     precondition::IfNoneMatch,
     problem::{Code, FieldError, Problem},
-    reply::{Begun, Found},
+    reply::{AcceptedOrOk, Found},
     wire::Word,
 };
 use tenantd_store::{Key, Read, StoreError};
@@ -32,7 +32,7 @@ use super::{
         Core,
         adapters::Rehearsal,
         error::CloudError,
-        fleet::{GroupBy, Known, VmPage, VmQuery, VmSlice},
+        fleet::{GroupBy, SyncedProvider, VmPage, VmQuery, VmSlice},
         model::{Check, CheckName, Failure, FailureClass, OperationWork, ProviderKind, VmState},
         repo,
         service::{NewVms, Plan, Service},
@@ -46,38 +46,40 @@ use super::{
 
 #[derive(Debug, Object)]
 struct ListVms {
-    /// VMs of one of these providers.
+    /// Return only VMs of one of these providers.
     #[oai(validator(min_items = 1, max_items = 100))]
     provider_id: Option<Vec<CloudProviderId>>,
-    /// VMs of providers of one of these kinds.
+    /// Return only VMs of providers of one of these kinds.
     #[oai(validator(min_items = 1, max_items = 8))]
     kind: Option<Vec<Word<ProviderKind>>>,
-    /// VMs of one of these organizations.
+    /// Return only VMs of one of these organizations.
     #[oai(validator(min_items = 1, max_items = 100))]
     organization_id: Option<Vec<OrganizationId>>,
-    /// VMs in one of these states.
+    /// Return only VMs in one of these states.
     #[oai(validator(min_items = 1, max_items = 11))]
     state: Option<Vec<Word<VmState>>>,
-    /// VMs in one of these regions.
+    /// Return only VMs in one of these regions.
     #[oai(validator(min_items = 1, max_items = 100))]
     region: Option<Vec<String>>,
-    /// VMs whose tag KEY has one of these values: `tag.KEY=value`, or `tag[KEY]=value`. `tag=KEY` finds VMs that have the tag KEY without a
-    /// value, as tags of DigitalOcean and Proxmox often are; it is the same as `tag.KEY=`. Several keys must all match.
+    /// Return only VMs whose tag KEY has one of these values: `tag.KEY=value` or `tag[KEY]=value`. `tag=KEY` is the same as
+    /// `tag.KEY=`: it finds VMs that have the tag KEY without a value, as is common on DigitalOcean and Proxmox. If you name
+    /// several keys, all must match.
     tag: Option<BTreeMap<String, String>>,
-    /// A part of the name, in any case.
+    /// Return only VMs whose name contains this text, ignoring case.
     #[oai(validator(min_length = 1, max_length = 100))]
     name: Option<String>,
-    /// VMs that have one of these addresses, private or public.
+    /// Return only VMs with one of these IP addresses, private or public.
     #[oai(validator(min_items = 1, max_items = 100))]
     ip: Option<Vec<String>>,
-    /// Only VMs that are stale, or only those that are not.
+    /// `true` returns only stale VMs, `false` only VMs that are up to date. When absent, both.
     stale: Option<bool>,
-    /// VMs that one of these operations has created.
+    /// Return only VMs that one of these operations created.
     #[oai(validator(min_items = 1, max_items = 100))]
     operation_id: Option<Vec<OperationId>>,
-    /// Also count all VMs that match, by this field.
+    /// Also return the number of all matching VMs, grouped by this field.
     group_by: Option<GroupBy>,
-    /// Ask the clouds for news, those of `provider_id` or all: status 202 with the operation, and the VMs as we know them now.
+    /// Whether to start a sync of the providers in `provider_id`, or of all providers. The response is 202 with the operation and
+    /// the VMs as currently stored.
     refresh: Option<bool>,
     #[oai(flatten)]
     page: PageQuery,
@@ -90,7 +92,7 @@ impl ListVms {
         for text in self.ip.iter().flatten() {
             match text.parse::<IpAddr>() {
                 Ok(ip) => ips.push(ip),
-                Err(_) => errors.push(FieldError::parameter("ip", "wrong_form", format!("{text} is no IP address"))),
+                Err(_) => errors.push(FieldError::parameter("ip", "wrong_form", format!("{text} is not an IP address"))),
             }
         }
         let split = |(key, values): (&String, &String)| (key.clone(), values.split(',').map(str::to_owned).collect());
@@ -115,7 +117,7 @@ impl ListVms {
 
 #[derive(Debug, Object)]
 struct ProvisionQuery {
-    /// Check what can be checked, also with the provider, and create nothing.
+    /// Whether to only check the order, including with the provider, without creating VMs.
     dry_run: Option<bool>,
 }
 
@@ -127,10 +129,10 @@ pub(crate) struct VmsApi {
 impl VmsApi {
     /// List VMs
     ///
-    /// The VMs of all providers, newest first, as the clouds last told of them; `stale` says which may be other by now. VMs that are gone stay
-    /// listed for a week as `terminated`. With `refresh=true` the clouds are asked for news in the background: status 202.
+    /// Returns the VMs of all providers, newest first, as of the last sync. A VM with `stale` set may be out of date. VMs that no
+    /// longer exist stay listed for a week as `terminated`. `refresh=true` starts a sync in the background and returns status 202.
     #[oai(path = "/", method = "get", operation_id = "list_vms")]
-    async fn list_vms(&self, auth: Allowed<VmsRead>, query: Filter<ListVms>) -> Result<Begun<VmList>, Problem> {
+    async fn list_vms(&self, auth: Allowed<VmsRead>, query: Filter<ListVms>) -> Result<AcceptedOrOk<VmList>, Problem> {
         let request = PageRequest::new(&auth.context, &query.0.page)?;
         let wanted = query.0.query(&auth)?;
         let (tenant, now) = (auth.principal.tenant_id, auth.context.now);
@@ -144,7 +146,7 @@ impl VmsApi {
             let label = |id: Option<OrganizationId>| id.and_then(|id| labels.get(&id).cloned());
             let shown = page.vms.iter().filter_map(|vm| {
                 let known = page.known.get(&vm.provider_id)?;
-                Some(Vm::labelled(vm, known, label(known.organization(vm)), now))
+                Some(Vm::with_label(vm, known, label(known.organization(vm)), now))
             });
             let data: Vec<Vm> = shown.collect();
             let groups = page.groups.take().map(|groups| name_groups(groups, &page.known, &labels));
@@ -153,17 +155,18 @@ impl VmsApi {
         let (data, last, total, groups) = read.await?;
         let page = request.page(last.map(|id| id.to_bytes()), total);
         if !query.0.refresh.unwrap_or(false) {
-            return Ok(Begun::page(&VmList { data, page: page.clone(), groups, operation: None }, &page));
+            return Ok(AcceptedOrOk::page(&VmList { data, page: page.clone(), groups, operation: None }, &page));
         }
         let operation = self.refresh(&auth, query.0.provider_id).await?;
         let place = operation_path(operation.id);
-        Ok(Begun::accepted(&VmList { data, page, groups, operation: Some(operation) }, &place))
+        Ok(AcceptedOrOk::accepted(&VmList { data, page, groups, operation: Some(operation) }, &place))
     }
 
     /// Create VMs
     ///
-    /// Takes the order and answers at once with the operation that carries it out. It goes on over restarts of this server, and never creates
-    /// a VM twice. `dry_run=true` asks the provider whether it would take the order, where it has a way to ask.
+    /// Creates an operation that orders the VMs from the provider, and returns it without waiting. The operation continues after a
+    /// restart of the server and never creates a VM twice. `dry_run=true` checks the order and asks the provider whether it would
+    /// accept it, if the provider offers such a check.
     #[oai(path = "/", method = "post", operation_id = "provision_vms")]
     async fn provision_vms(
         &self,
@@ -172,7 +175,7 @@ impl VmsApi {
         query: Filter<ProvisionQuery>,
         idempotency_key: IdempotencyKey,
         body: Body<ProvisionVms>,
-    ) -> Result<Begun<VmOrder>, Problem> {
+    ) -> Result<AcceptedOrOk<VmOrder>, Problem> {
         let new = NewVms::try_from(body.0)?;
         if query.0.dry_run.unwrap_or(false) {
             return self.rehearse(&auth, &new).await;
@@ -183,20 +186,20 @@ impl VmsApi {
                 let plan = core.service.order_vms(tx, act, &reach, &new)?;
                 let place = operation_path(plan.operation.id);
                 let order = show_plan(tx, &plan, act.now, Some((&plan.operation).into()))?;
-                Ok::<_, CloudError>(Begun::accepted(&order, &place))
+                Ok::<_, CloudError>(AcceptedOrOk::accepted(&order, &place))
             })
             .await
     }
 
     /// Read a VM
     ///
-    /// The VM as its cloud last told of it.
+    /// Returns the VM as its provider last reported it.
     #[oai(path = "/:id", method = "get", operation_id = "read_vm")]
     async fn read_vm(&self, auth: Allowed<VmsRead>, id: Path<VmId>, if_none_match: IfNoneMatch) -> Result<Found<Vm>, Problem> {
         let (tenant, now) = (auth.principal.tenant_id, auth.context.now);
         let shown = self.core.store.read(|tx| {
             let vm = repo::vms::get(tx, tenant, id.0)?.ok_or(CloudError::NoVm)?;
-            let known = Known::read(tx, tenant, vm.provider_id)?.ok_or(CloudError::NoVm)?;
+            let known = SyncedProvider::read(tx, tenant, vm.provider_id)?.ok_or(CloudError::NoVm)?;
             if !auth.principal.reach.covers(known.organization(&vm)) {
                 return Err(CloudError::NoVm);
             }
@@ -221,7 +224,7 @@ impl VmsApi {
         Ok(written.await?)
     }
 
-    async fn rehearse(&self, auth: &Allowed<VmsWrite>, new: &NewVms) -> Result<Begun<VmOrder>, Problem> {
+    async fn rehearse(&self, auth: &Allowed<VmsWrite>, new: &NewVms) -> Result<AcceptedOrOk<VmOrder>, Problem> {
         let (intent, now) = (auth.context.intent(&auth.principal), auth.context.now);
         let (plan, mut order) = self.core.store.read(|tx| {
             let plan = self.core.service.plan_vms(tx, &mut intent.begin(), &auth.principal.reach, new)?;
@@ -229,7 +232,7 @@ impl VmsApi {
             Ok::<_, CloudError>((plan, order))
         })?;
         let OperationWork::Provision { spec, .. } = &plan.operation.work else {
-            return Err(Problem::internal("an order that orders nothing"));
+            return Err(Problem::internal("the plan of an order is not a provision operation"));
         };
         let asked = spec.order(plan.operation.token(0), new.user_data.clone());
         let started = Instant::now();
@@ -246,8 +249,7 @@ impl VmsApi {
         let (check, message) = match &outcome {
             Ok(Rehearsal::Allowed) => (Check::passed(CheckName::Provision, ms), "the provider accepts the order"),
             Ok(Rehearsal::CannotTell) => {
-                let message =
-                    "nothing speaks against the order, but the provider cannot be asked whether the credential may create VMs";
+                let message = "no problem was found, but the provider offers no way to check whether the credential may create VMs";
                 (Check::skipped(CheckName::Provision), message)
             }
             Err(failure) => {
@@ -257,20 +259,20 @@ impl VmsApi {
         };
         order.would_succeed = Some(outcome.is_ok());
         order.checks = Some(vec![VerificationCheck::new(check, Some(message.to_owned()))]);
-        Ok(Begun::told(&order))
+        Ok(AcceptedOrOk::ok(&order))
     }
 }
 
 pub(super) fn show_plan(tx: &impl Read, plan: &Plan, now: Timestamp, operation: Option<Operation>) -> Result<VmOrder, StoreError> {
     let sync = repo::providers::sync(tx, (plan.provider.tenant_id, plan.provider.id))?;
-    let known = Known { provider: plan.provider.clone(), sync };
+    let known = SyncedProvider { provider: plan.provider.clone(), sync };
     let vms = plan.vms.iter().map(|vm| Vm::new(tx, vm, &known, now)).collect::<Result<_, _>>()?;
     Ok(VmOrder { operation, vms, checks: None, would_succeed: None })
 }
 
 type Labels = HashMap<OrganizationId, OrganizationReference>;
 
-/// The names of all organizations that the page and its groups refer to, each looked up once.
+/// The names of all organizations that the page and its groups refer to. Each is looked up once.
 fn labels(tx: &impl Read, tenant: TenantId, page: &VmPage) -> Result<Labels, StoreError> {
     let of_vms = page.vms.iter().filter_map(|vm| page.known.get(&vm.provider_id)?.organization(vm));
     let of_groups = page.groups.iter().flatten().filter_map(|(value, _)| value.parse::<OrganizationId>().ok());
@@ -285,7 +287,7 @@ fn labels(tx: &impl Read, tenant: TenantId, page: &VmPage) -> Result<Labels, Sto
     Ok(labels)
 }
 
-fn name_groups(groups: BTreeMap<String, u64>, known: &HashMap<CloudProviderId, Known>, labels: &Labels) -> Vec<VmGroup> {
+fn name_groups(groups: BTreeMap<String, u64>, known: &HashMap<CloudProviderId, SyncedProvider>, labels: &Labels) -> Vec<VmGroup> {
     let name = |value: &str| {
         let provider = value.parse::<CloudProviderId>().ok().and_then(|id| known.get(&id));
         let organization = value.parse::<OrganizationId>().ok().and_then(|id| labels.get(&id));

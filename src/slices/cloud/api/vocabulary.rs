@@ -1,4 +1,4 @@
-//! The words of clouds as JSON and as parameters: the model's own types, with their schemas.
+//! The enumerations of clouds in JSON and in parameters: the model's own types with their schemas.
 
 use tenantd_http::wire::word_type;
 
@@ -10,19 +10,19 @@ use super::super::{
 };
 
 word_type! {
-    ProviderStatus, "CloudProviderStatus", "`unverified` until it is verified; `degraded` when it works in part, or its cloud has trouble; `invalid` when the credential does\nnot work; `unreachable`; `disabled`.";
-    Phase, "OperationPhase", "`ordering`: orders go out. `starting`: the VMs are there and come up. `syncing`: clouds are asked.";
+    ProviderStatus, "CloudProviderStatus", "`unverified`: not verified yet. `verified`: works. `degraded`: works only in part, or the cloud has a problem. `invalid`: the credential\ndoes not work. `unreachable`: tenantd cannot reach the cloud. `disabled`: not synced.";
+    Phase, "OperationPhase", "`queued`: not started. `ordering`: tenantd sends the orders. `starting`: the VMs exist and are starting. `syncing`: tenantd lists VMs. `done`: ended.";
     GroupBy, "VmGroupBy";
 }
 
 word_type! {
     stored:
-    ProviderKind, "CloudKind", "Which cloud, or cloud software, it is. `simulated` is one in this server, for trying things out.";
-    SimulatedFailure, "SimulatedFailure", "What a simulated cloud is told to answer.";
-    Outcome, "VerificationOutcome", "What came of a verification. `valid_limited`: it can read and not create.";
-    CheckName, "CheckName", "What was tried.";
-    CheckStatus, "CheckStatus", "`skipped`: not needed, or something before it failed.";
-    Warning, "WarningCode", "`empty_inventory`: there is no VM, which often means the wrong project, subscription or region. `provision_not_checked`: this API has\nno way to ask whether the credential may create VMs.";
-    VmState, "VmState", "The state in the same word for every cloud.";
+    ProviderKind, "CloudKind", "The cloud or cloud software. `simulated` is a cloud inside this server, for evaluation.";
+    SimulatedFailure, "SimulatedFailure", "The error that a simulated cloud returns.";
+    Outcome, "VerificationOutcome", "The result of a verification. `valid_limited`: the credential can list VMs but not create them.";
+    CheckName, "CheckName", "The step of the verification.";
+    CheckStatus, "CheckStatus", "The result of a check. `skipped`: not needed, not possible, or an earlier check failed.";
+    Warning, "WarningCode", "`empty_inventory`: no VMs were found, often because of a wrong project, subscription or region. `provision_not_checked`: this API has\nno way to check whether the credential may create VMs. `incomplete_inventory`: some VMs could not be read completely.";
+    VmState, "VmState", "The state of a VM, with the same values for all clouds.";
     OperationStatus, "OperationStatus";
 }

@@ -1,4 +1,4 @@
-//! Providers and verifications as clients see them.
+//! The wire types for providers and verifications.
 
 use data_encoding::HEXLOWER;
 use poem_openapi::{Enum, Object};
@@ -14,44 +14,46 @@ use tenantd_http::wire::Word;
 use tenantd_store::{Read, StoreError};
 
 use super::super::{
-    fleet::Known,
+    fleet::SyncedProvider,
     model::{self, CheckName, CheckStatus, Outcome, ProviderKind, ProviderStatus, SimulatedFailure, Warning},
 };
 
-/// How a provider is reached. Which fields there are depends on the kind.
+/// The configuration of a provider. The accepted fields depend on the kind.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ProviderConfig {
-    /// In place of the kind's own API. Must be reachable by the same rules as webhook receivers. Proxmox cannot be without.
+    /// The base URL of the cloud's API, which replaces the kind's own. Required for proxmox. The same address rules apply as for
+    /// webhook receivers.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) endpoint: Option<String>,
-    /// The regions to look at. All that the account has when absent, where the API tells them.
+    /// The regions to list VMs in. When absent, all regions of the account if the API lists them, otherwise the default region.
     #[oai(validator(min_items = 1, max_items = 64, unique_items))]
     pub(super) regions: Option<Vec<String>>,
-    /// PEM of the certificate authorities to believe in place of the usual ones.
+    /// The certificate authorities to trust instead of the default ones, in PEM format.
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) ca_certificate_pem: Option<String>,
-    /// Proxmox: the SHA-256 of the server's certificate in hexadecimal, colons allowed, which is then believed without an authority.
+    /// proxmox: the SHA-256 fingerprint of the server's certificate in hexadecimal, with or without colons. tenantd then trusts
+    /// this certificate without an authority.
     #[oai(validator(min_length = 64, max_length = 95))]
     pub(super) tls_fingerprint: Option<String>,
-    /// openstack: the address of Keystone. azure: in place of its sign-on service.
+    /// openstack: the URL of Keystone, which is required. azure: the URL of a sign-in service that replaces the public one.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) auth_url: Option<String>,
-    /// Azure: where new VMs are put.
+    /// azure: the resource group for new VMs.
     #[oai(validator(min_length = 1, max_length = 90))]
     pub(super) resource_group: Option<String>,
-    /// Simulated: what its fleet follows from.
+    /// simulated: the seed that determines the VMs. Defaults to 0.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     pub(super) seed: Option<u64>,
-    /// Simulated: how long every answer takes.
+    /// simulated: the delay of every response, in milliseconds. Defaults to 0.
     #[oai(validator(minimum(value = "0"), maximum(value = "600000")))]
     pub(super) latency_ms: Option<u32>,
     pub(super) fail: Option<Word<SimulatedFailure>>,
-    /// Simulated: how many VMs are there from the start. 12 when absent.
+    /// simulated: the number of initial VMs. Defaults to 12.
     #[oai(validator(minimum(value = "0"), maximum(value = "10000")))]
     pub(super) vm_count: Option<u32>,
-    /// Simulated: how many VMs there can be. 100 when absent.
+    /// simulated: the maximum number of VMs. Defaults to 100.
     #[oai(validator(minimum(value = "0"), maximum(value = "20000")))]
     pub(super) quota: Option<u32>,
 }
@@ -74,35 +76,36 @@ impl From<model::ProviderConfig> for ProviderConfig {
     }
 }
 
-/// What may be shown of a credential.
+/// The public part of a credential.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct CredentialSummary {
-    /// The form that it has, such as `access_key`.
+    /// The type of the credential, such as `access_key`.
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     pub(super) type_name: String,
-    /// What people recognise it by.
+    /// A part by which people recognize the credential, such as the shortened key id or the last characters of an API token.
+    /// Absent when the credential has no such part.
     pub(super) hint: Option<String>,
     /// When the credential was set.
     pub(super) set_at: Timestamp,
 }
 
-/// One thing that a verification tried.
+/// One check of a verification or of a dry run.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct VerificationCheck {
     pub(super) name: Word<CheckName>,
     pub(super) status: Word<CheckStatus>,
-    /// How long it took.
+    /// The duration of the check in milliseconds.
     pub(super) ms: u32,
-    /// The provider's own code where it has one.
+    /// The code of the error, from the provider if it has one. Absent unless the check failed.
     pub(super) code: Option<String>,
-    /// What was found. A failed check always has one, and so does every check of a dry run.
+    /// The result in words. Always present for a failed check and for every check of a dry run.
     pub(super) message: Option<String>,
-    /// What to do about it.
+    /// How to fix the problem. Absent unless the check failed.
     pub(super) remedy: Option<String>,
 }
 
@@ -113,32 +116,32 @@ impl VerificationCheck {
     }
 }
 
-/// What is worth knowing though nothing failed.
+/// A warning about a verification that did not fail.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct VerificationWarning {
     pub(super) code: Word<Warning>,
 }
 
-/// What the credential can do.
+/// The permissions of the credential.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct Capabilities {
-    /// Whether VMs can be listed.
+    /// Whether the credential can list VMs.
     pub(super) read: bool,
-    /// Whether VMs can be created.
+    /// Whether the credential can create VMs. Also `true` with the warning `provision_not_checked`.
     pub(super) provision: bool,
 }
 
-/// What came of trying a credential.
+/// The result of verifying a credential.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ProviderVerification {
     pub(super) outcome: Word<Outcome>,
-    /// Whether it could go well at another time without anybody doing something about it.
+    /// Whether a retry may succeed later without any change.
     pub(super) transient: bool,
-    /// Who the provider says that we are.
+    /// The account that the credential belongs to, as the provider reports it.
     pub(super) identity: Option<String>,
-    /// The provider's message about what failed.
+    /// The provider's message about the failure. Absent when nothing failed.
     pub(super) message: Option<String>,
     pub(super) checks: Vec<VerificationCheck>,
     pub(super) capabilities: Capabilities,
@@ -167,7 +170,7 @@ impl From<model::Verification> for ProviderVerification {
     }
 }
 
-/// `pending` until the first; `ok`; `failed`; `disabled` with its provider.
+/// `pending`: no sync yet. `ok`: the last sync succeeded. `failed`: the last sync failed. `disabled`: the provider is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
 #[oai(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -178,7 +181,7 @@ pub(super) enum SyncStateName {
     Disabled,
 }
 
-/// Why the last sync failed.
+/// The reason why the last sync failed.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct SyncProblem {
     pub(super) code: String,
@@ -186,34 +189,34 @@ pub(super) struct SyncProblem {
     pub(super) at: Timestamp,
 }
 
-/// What the last sync could not read of the provider's answers.
+/// The parts of the provider's responses that the last sync could not read.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct UnreadableVms {
-    /// VMs that are listed with fields missing: `unreadable` of each VM names them.
+    /// The number of VMs that are listed with missing fields. The field `unreadable` of each VM names the fields.
     pub(super) partial: u64,
-    /// Entries that are not listed, because they have no readable id or their part of the cloud did not answer. While there are any,
-    /// VMs that are missing from the fleet do not become `terminated`.
+    /// The number of entries that are not listed, because they have no readable id or because their part of the cloud did not
+    /// respond. While this is not 0, VMs that are missing from the provider's list do not become `terminated`.
     pub(super) skipped: u64,
-    /// The first reasons, at most five.
+    /// The first reasons, at most 5.
     pub(super) reasons: Vec<String>,
 }
 
-/// How the provider's VMs are kept up to date.
+/// The state of the provider's syncs.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ProviderSync {
     pub(super) state: SyncStateName,
-    /// The last that went well.
+    /// When the last successful sync started. Absent before the first one.
     pub(super) last_at: Option<Timestamp>,
-    /// VMs that the provider told of then.
+    /// The number of VMs that the last successful sync found.
     pub(super) vm_count: u64,
-    /// Absent when everything was read. Otherwise the status of the provider is `degraded`.
+    /// Absent when the last successful sync read everything. Otherwise the status of a verified provider is `degraded`.
     pub(super) unreadable: Option<UnreadableVms>,
     pub(super) error: Option<SyncProblem>,
-    /// How often the provider is synced, in seconds.
+    /// The interval between two syncs, in seconds.
     pub(super) interval_seconds: u32,
-    /// When the next sync is due.
+    /// When the next sync is due. Absent while the provider is disabled.
     pub(super) next_at: Option<Timestamp>,
 }
 
@@ -223,26 +226,26 @@ pub(super) struct ProviderSync {
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CloudProvider {
     pub(super) id: CloudProviderId,
-    /// Unique in the tenant.
+    /// The display name, unique in the tenant.
     pub(super) name: String,
     pub(super) kind: Word<ProviderKind>,
-    /// Whose VMs these are, where they are one organization's.
+    /// The organization that the VMs belong to. Absent for a provider that several organizations share.
     pub(super) organization: Option<OrganizationReference>,
-    /// A disabled one is not synced, and takes no orders.
+    /// Whether tenantd syncs the provider and accepts orders for it.
     pub(super) enabled: bool,
     pub(super) config: ProviderConfig,
     pub(super) credential: CredentialSummary,
     pub(super) status: ProviderStatus,
-    /// The last one. It counts as no change of the record, and neither do syncs.
+    /// The last verification. Verifications and syncs do not change the version of the provider.
     pub(super) verification: Option<ProviderVerification>,
     pub(super) sync: ProviderSync,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
-    /// Counts the changes of this record.
+    /// The version of this record. Every change increments it.
     pub(super) version: u64,
 }
 
-/// The organization with its name; what the directory no longer has is shown by its id.
+/// The organization with its name. An organization that the directory no longer has is named by its id.
 pub(super) fn organization(
     tx: &impl Read,
     tenant: TenantId,
@@ -254,8 +257,8 @@ pub(super) fn organization(
 }
 
 impl CloudProvider {
-    pub(super) fn new(tx: &impl Read, known: Known) -> Result<Self, StoreError> {
-        let Known { provider, sync } = known;
+    pub(super) fn new(tx: &impl Read, known: SyncedProvider) -> Result<Self, StoreError> {
+        let SyncedProvider { provider, sync } = known;
         let status = provider.status(&sync);
         let state = match &sync {
             _ if !provider.enabled => SyncStateName::Disabled,

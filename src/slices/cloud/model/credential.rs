@@ -1,5 +1,6 @@
-//! The credentials of providers. **Invariant:** what is secret in one is in a [`Secret`]; the one way out as a text is
-//! [`Credential::sealable`], which is for sealing.
+//! The credentials of providers.
+//!
+//! **Invariant:** every secret part is a [`Secret`]. Only [`Credential::sealable`] returns it as text, for sealing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -8,15 +9,15 @@ use tenantd_base::{fault::Fault, secrets::Secret, vocabulary::nearest};
 
 use super::kind::ProviderKind;
 
-/// What stands in a text for a part of a credential.
+/// Replaces secrets in a text.
 const MASK: &str = "[hidden]";
-/// A shorter value is no secret, and would be found everywhere.
-const SHORTEST_SECRET: usize = 4;
+/// Shorter values are not replaced: they are not secrets and would match everywhere.
+const MIN_SECRET_LENGTH: usize = 4;
 
-/// A credential of any kind of provider, in one of the forms that the kind takes.
+/// The credential of a provider of any kind, in one of the forms that the kind accepts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-#[allow(clippy::enum_variant_names, reason = "an application credential is called so")]
+#[allow(clippy::enum_variant_names, reason = "the name is the one that OpenStack uses")]
 pub(crate) enum Credential {
     /// AWS.
     AccessKey {
@@ -34,14 +35,14 @@ pub(crate) enum Credential {
         client_secret: Secret,
         subscription_id: String,
     },
-    /// Google Cloud. The project of the account when none is named.
+    /// Google Cloud. Without `project_id`, the project of the account.
     ServiceAccount {
         #[serde(with = "plaintext")]
         service_account_json: Secret,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project_id: Option<String>,
     },
-    /// `OpenStack`, like the next.
+    /// `OpenStack`, like `Password`.
     ApplicationCredential {
         application_credential_id: String,
         #[serde(with = "plaintext")]
@@ -52,13 +53,13 @@ pub(crate) enum Credential {
         #[serde(with = "plaintext")]
         password: Secret,
         project_name: String,
-        /// `Default` when absent, like the next.
+        /// `Default` when absent. The same holds for `project_domain_name`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         user_domain_name: Option<String>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         project_domain_name: Option<String>,
     },
-    /// Proxmox VE: `user@realm!name` and its secret.
+    /// Proxmox VE: `user@realm!name` and the token's secret.
     ApiToken {
         token_id: String,
         #[serde(with = "plaintext")]
@@ -69,11 +70,11 @@ pub(crate) enum Credential {
         #[serde(with = "plaintext")]
         api_token: Secret,
     },
-    /// A simulated cloud lets everybody in.
+    /// A simulated cloud needs no credential.
     None {},
 }
 
-/// One form of a credential: its name, and its fields.
+/// One form of a credential: its name and its fields.
 #[derive(Debug)]
 struct Form {
     name: &'static str,
@@ -112,25 +113,25 @@ const fn forms(kind: ProviderKind) -> &'static [Form] {
     }
 }
 
-/// Reads the fields of a credential for a provider of this kind, or says all that is wrong with them.
+/// Reads the fields of a credential for a provider of this kind. An error contains all faults.
 pub(crate) fn read_credential(kind: ProviderKind, mut fields: Map<String, Value>) -> Result<Credential, Vec<Fault>> {
     let forms = forms(kind);
     let wanted = fields.remove("type");
     let form = match wanted.as_ref().and_then(Value::as_str) {
         Some(name) => forms.iter().find(|form| form.name == name),
-        // The form that more of the fields belong to; the first one when that does not tell.
+        // The form that has the most of these fields. On a tie, the first form.
         None => forms.iter().rev().max_by_key(|form| fields.keys().filter(|field| form.has(field)).count()),
     };
     let kind = kind.name();
-    let unknown_type = || Fault::new("/credential/type", "not_allowed", format!("{kind} has no credential of this type"));
+    let unknown_type =
+        || Fault::new("/credential/type", "not_allowed", format!("{kind} does not accept a credential of this type"));
     let form = form.ok_or_else(|| vec![unknown_type().with_allowed(forms.iter().map(|form| form.name))])?;
-    let missing = form
-        .required
-        .iter()
-        .filter(|field| !fields.contains_key(**field))
-        .map(|field| Fault::new(format!("/credential/{field}"), "required", format!("a credential of {kind} needs {field}")));
+    let missing =
+        form.required.iter().filter(|field| !fields.contains_key(**field)).map(|field| {
+            Fault::new(format!("/credential/{field}"), "required", format!("a credential of {kind} requires {field}"))
+        });
     let strange = fields.keys().filter(|field| !form.has(field)).map(|field| {
-        let message = format!("this credential of {kind} has no {field}");
+        let message = format!("this credential of {kind} does not accept {field}");
         let fault = Fault::new(format!("/credential/{field}"), "unknown_field", message);
         fault.with_allowed(form.fields()).with_suggestion(nearest(field, form.fields()))
     });
@@ -166,7 +167,7 @@ impl Credential {
         }
     }
 
-    /// What people recognise it by: the part that is no secret, or the end of the one that is.
+    /// A hint by which people recognize the credential: a non-secret part, or the end of the secret.
     pub(crate) fn hint(&self) -> Option<String> {
         match self {
             Self::AccessKey { access_key_id, .. } => Some(shortened(access_key_id)),
@@ -198,19 +199,19 @@ impl Credential {
         }
     }
 
-    /// The text without what is secret in this credential: a provider's message may repeat what it was sent.
+    /// Removes the secrets of this credential from a text. A provider's message may repeat what it received.
     pub(crate) fn conceal(&self, text: &str) -> String {
         let secrets = self.secrets();
-        let long = secrets.iter().map(|secret| secret.expose()).filter(|secret| secret.len() >= SHORTEST_SECRET);
+        let long = secrets.iter().map(|secret| secret.expose()).filter(|secret| secret.len() >= MIN_SECRET_LENGTH);
         long.fold(text.to_owned(), |text, secret| text.replace(secret, MASK))
     }
 
-    /// The text that is sealed.
+    /// The credential as text, for sealing.
     pub(crate) fn sealable(&self) -> Result<Secret, serde_json::Error> {
         serde_json::to_string(self).map(Secret::new)
     }
 
-    /// Reads what was sealed.
+    /// Parses the text that [`Self::sealable`] returned.
     pub(crate) fn from_sealed(text: &Secret) -> Result<Self, serde_json::Error> {
         serde_json::from_str(text.expose())
     }
@@ -225,14 +226,14 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// The last four characters of a secret that is long enough to spare them.
+/// The last four characters of a secret, if it has at least 16.
 fn ending(secret: &str) -> String {
     let letters: Vec<char> = secret.chars().collect();
     let shown = if letters.len() >= 16 { letters.last_chunk::<4>().map_or(&[][..], |tail| tail) } else { &[] };
     ['…'].iter().chain(shown).collect()
 }
 
-/// Serialises a secret as its plaintext: for [`Credential::sealable`] and nothing else.
+/// Serializes a secret as plaintext. For [`Credential::sealable`] only.
 mod plaintext {
     use serde::{Deserialize, Deserializer, Serializer};
 
@@ -252,7 +253,7 @@ mod optional_plaintext {
 
     use super::Secret;
 
-    #[allow(clippy::ref_option, reason = "the signature that serde calls")]
+    #[allow(clippy::ref_option, reason = "serde requires this signature")]
     pub(super) fn serialize<S: Serializer>(secret: &Option<Secret>, serializer: S) -> Result<S::Ok, S::Error> {
         match secret {
             Some(secret) => serializer.serialize_some(secret.expose()),
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_is_read_in_the_form_that_its_fields_tell() {
+    fn the_fields_determine_the_form_of_a_credential() {
         let key = read(ProviderKind::Aws, json!({"access_key_id": "AKIAIOSFODNN7EXAMPLE", "secret_access_key": "wJalr"})).unwrap();
         assert_eq!((key.type_name(), key.hint().unwrap().as_str()), ("access_key", "AKIA…MPLE"));
         let named = json!({"username": "ada", "password": "s3cret", "project_name": "lab"});
@@ -290,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_credential_does_not_print_and_comes_back_from_its_sealed_text() {
+    fn a_credential_is_not_printed_and_survives_sealing() {
         let token = read(ProviderKind::Hetzner, json!({"api_token": "canary-0123456789-abcd"})).unwrap();
         assert!(!format!("{token:?}").contains("canary"));
         assert_eq!(token.hint().unwrap(), "…abcd");

@@ -1,30 +1,30 @@
-//! What can go wrong with a cloud, in the same words for every kind.
+//! The failures of clouds, in one classification for all kinds.
 
 use std::time::Duration;
 
 use super::{verification::Outcome, vm::bounded};
 
-/// The longest message of a provider that is kept.
+/// The maximum length of a provider's message. Longer messages are truncated.
 const MAX_MESSAGE: usize = 500;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureClass {
     InvalidCredentials,
     InsufficientPermissions,
-    /// No such name, or nobody answers there.
+    /// The name does not resolve, or nothing responds at the address.
     Unreachable,
-    /// The address policy does not let it be reached.
+    /// The address policy does not allow the target.
     TargetNotAllowed,
     TlsError,
     ClockSkew,
     RateLimited,
-    /// The provider failed, or said what we do not understand.
+    /// The provider failed, or its response could not be understood.
     ProviderError,
     Timeout,
     QuotaExceeded,
-    /// What was asked for does not exist there.
+    /// The provider does not have the requested resource.
     NotFound,
-    /// What was asked for cannot be.
+    /// The provider cannot fulfill such a request.
     InvalidRequest,
 }
 
@@ -46,12 +46,12 @@ impl FailureClass {
         }
     }
 
-    /// Whether the same could go well at another time without anybody doing something about it.
+    /// Whether a retry may succeed later without any change.
     pub(crate) const fn is_transient(self) -> bool {
         matches!(self, Self::Unreachable | Self::RateLimited | Self::ProviderError | Self::Timeout)
     }
 
-    /// Whether a creation that ended like this may have happened all the same.
+    /// Whether a VM may have been created despite this failure.
     pub(crate) const fn is_uncertain(self) -> bool {
         matches!(self, Self::Unreachable | Self::ProviderError | Self::Timeout)
     }
@@ -69,36 +69,36 @@ impl FailureClass {
         }
     }
 
-    /// What can be done about it.
+    /// How to fix the problem.
     pub(crate) const fn remedy(self) -> &'static str {
         match self {
-            Self::InvalidCredentials => "Check the credential for typing errors, and that it was not revoked or has ended.",
-            Self::InsufficientPermissions => "Give the account of the credential the right to list and create VMs.",
-            Self::Unreachable => "Check the endpoint's name and port, and that the network lets this server reach it.",
+            Self::InvalidCredentials => "Check that the credential has no typing errors and was not revoked or expired.",
+            Self::InsufficientPermissions => "Give the credential's account the permission to list and create VMs.",
+            Self::Unreachable => "Check the endpoint's name and port, and check that the network allows this server to reach it.",
             Self::TargetNotAllowed => {
                 "Use an address on the public Internet, or ask the operator to allow the network (`egress.allowed_networks`)."
             }
-            Self::TlsError => "Check the endpoint's certificate; a private authority goes into `ca_certificate_pem`.",
-            Self::ClockSkew => "Set this server's clock: the provider refuses requests from another time.",
-            Self::RateLimited => "Wait; other users of the account may use up its rate.",
-            Self::ProviderError => "Look at the provider's status page, and try again later.",
-            Self::Timeout => "Try again later; check that nothing between here and there drops packets.",
-            Self::QuotaExceeded => "Ask the provider for a higher quota, or remove what is no longer needed.",
-            Self::NotFound => "Check the ids and the region: the provider does not know one of them.",
-            Self::InvalidRequest => "Correct what the message names.",
+            Self::TlsError => "Check the endpoint's certificate. For a private certificate authority, set `ca_certificate_pem`.",
+            Self::ClockSkew => "Correct this server's clock. The provider refuses requests with a wrong time.",
+            Self::RateLimited => "Retry later. Other users of the account may have used up its rate limit.",
+            Self::ProviderError => "Check the provider's status page and retry later.",
+            Self::Timeout => "Retry later. Check that no firewall between this server and the provider drops packets.",
+            Self::QuotaExceeded => "Ask the provider for a higher quota, or delete resources that you no longer need.",
+            Self::NotFound => "Check the ids and the region. The provider does not know one of them.",
+            Self::InvalidRequest => "Correct the values that the message names.",
         }
     }
 }
 
-/// A call to a cloud that came to nothing.
+/// A failed call to a cloud.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {message}", class.name())]
 pub(crate) struct Failure {
     pub(crate) class: FailureClass,
-    /// The provider's own code where it has one, such as `AuthFailure`.
+    /// The provider's own error code if it has one, such as `AuthFailure`.
     pub(crate) code: String,
     pub(crate) message: String,
-    /// When the provider wants to be asked again.
+    /// How long to wait before a retry, as the provider requests.
     pub(crate) retry_after: Option<Duration>,
 }
 

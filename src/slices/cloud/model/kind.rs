@@ -1,4 +1,4 @@
-//! The kinds of clouds, and what of a provider's configuration each of them takes.
+//! The kinds of clouds, and the configuration fields that each kind accepts.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +12,7 @@ vocabulary! {
 }
 
 impl ProviderKind {
-    /// The fields of a configuration that mean something to this kind, beside `endpoint` and `ca_certificate_pem`, which all have
-    /// that call out.
+    /// The configuration fields that this kind accepts.
     const fn fields(self) -> &'static [ConfigField] {
         use ConfigField::{
             AuthUrl, CaCertificatePem, Endpoint, Fail, LatencyMs, Quota, Regions, ResourceGroup, Seed, TlsFingerprint, VmCount,
@@ -45,25 +44,25 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// What a simulated cloud is told to answer in place of doing what is asked.
+    /// The error that a simulated cloud returns instead of handling a request.
     SimulatedFailure as variants:
     InvalidCredentials "invalid_credentials", InsufficientPermissions "insufficient_permissions", Unreachable "unreachable",
     TlsError "tls_error", ClockSkew "clock_skew", RateLimited "rate_limited", ProviderError "provider_error", Timeout "timeout",
-    /// Reading goes well, creating does not.
+    /// Listing succeeds, creating fails.
     ReadOnly "read_only",
-    /// Creating fails for want of room.
+    /// Creating fails because the quota is used up.
     QuotaExceeded "quota_exceeded",
 }
 
-/// How a provider is reached. Nothing here is secret.
+/// The configuration of a provider. It contains no secrets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ProviderConfig {
-    /// In place of the kind's own API.
+    /// Replaces the kind's own API.
     pub(crate) endpoint: Option<String>,
-    /// Empty: all that the kind knows of, or its default.
+    /// If empty: all regions that the kind knows, or its default region.
     pub(crate) regions: Vec<String>,
     pub(crate) ca_certificate_pem: Option<String>,
-    /// The SHA-256 of the server's certificate, which is then believed without an authority.
+    /// The SHA-256 of the server's certificate, which is then trusted without an authority.
     pub(crate) tls_fingerprint: Option<[u8; 32]>,
     pub(crate) auth_url: Option<String>,
     pub(crate) resource_group: Option<String>,
@@ -91,15 +90,15 @@ impl ProviderConfig {
         }
     }
 
-    /// Fields that the kind does not have, and fields that it cannot be without.
-    pub(crate) fn misfits(&self, kind: ProviderKind) -> (Vec<ConfigField>, Vec<ConfigField>) {
+    /// The fields that the kind does not accept, and the required fields that are missing.
+    pub(crate) fn invalid_fields(&self, kind: ProviderKind) -> (Vec<ConfigField>, Vec<ConfigField>) {
         let strange = |field: &ConfigField| self.has(*field) && !kind.fields().contains(field);
         let missing = |field: &ConfigField| !self.has(*field);
         (ConfigField::ALL.iter().copied().filter(strange).collect(), kind.required().iter().copied().filter(missing).collect())
     }
 
-    /// The target that a credential belongs to: everything here that decides which servers get it, or what they give for it. Regions are
-    /// not among it. They choose between the servers of one provider, whose domain is the adapter's.
+    /// The target that a credential is bound to: every field that determines which servers receive the credential, or what they
+    /// return for it. Regions are not part of it: they select servers of one provider, in a domain that the adapter defines.
     pub(crate) fn target(&self) -> SecretTarget {
         SecretTarget::default()
             .url(ConfigField::Endpoint.name(), self.endpoint.as_deref())
@@ -108,7 +107,7 @@ impl ProviderConfig {
             .certificate(ConfigField::TlsFingerprint.name(), self.tls_fingerprint.as_ref())
     }
 
-    /// The addresses that calls may go to, by the names of their fields.
+    /// The URLs that calls may go to, with the names of their fields.
     pub(crate) fn targets(&self) -> impl Iterator<Item = (ConfigField, &str)> {
         let endpoint = self.endpoint.as_deref().map(|url| (ConfigField::Endpoint, url));
         let auth_url = self.auth_url.as_deref().map(|url| (ConfigField::AuthUrl, url));

@@ -1,5 +1,5 @@
-//! What a cloud is to us: providers and their credentials, VMs in one form for all kinds, verifications, failures, orders. Types and
-//! rules only: no async, no store, no clock.
+//! The domain model of clouds: providers and their credentials, VMs in one form for all kinds, verifications, failures, orders.
+//! Types and rules only: no async, no store, no clock.
 
 mod credential;
 mod failure;
@@ -14,7 +14,7 @@ pub(super) use credential::{Credential, read_credential};
 pub(super) use failure::{Failure, FailureClass};
 pub(super) use kind::{ProviderConfig, ProviderKind, SimulatedFailure};
 pub(super) use operation::{
-    Leftover, Operation, OperationError, OperationStatus, OperationWork, OrderSpec, Phase, Refreshing, Slot, SlotState, next_try,
+    Leftover, Operation, OperationError, OperationStatus, OperationWork, OrderSpec, Phase, Refreshing, Slot, SlotState, retry_delay,
 };
 pub(super) use order::{Order, OrderToken};
 pub(super) use provider::{Provider, ProviderStatus, StoredCredential, SyncError, SyncGaps, SyncState};

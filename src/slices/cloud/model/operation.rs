@@ -1,7 +1,7 @@
-//! What goes on in the background for somebody who may ask how far it is: the creation of VMs, or a sync that was asked for.
+//! Background operations with observable progress: the creation of VMs, and syncs that a client requested.
 //!
-//! **Invariant:** a slot is `Ordered` in the store before its order goes out. Whoever finds one like that does not know whether the VM
-//! was created, and asks the cloud before ordering again.
+//! **Invariant:** a slot is `Ordered` in the store before its order is sent. The VM of such a slot may or may not exist, so the
+//! cloud is asked before the order is sent again.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -20,10 +20,10 @@ use super::{
     order::{Order, OrderToken},
 };
 
-/// How often an order is given before it is given up, and the pauses between.
-const MOST_TRIES: u32 = 8;
+/// The number of attempts for an order, and the pauses between them.
+const MAX_ATTEMPTS: u32 = 8;
 const FIRST_PAUSE: Duration = Duration::from_secs(2);
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+const MAX_PAUSE: Duration = Duration::from_mins(1);
 
 vocabulary! {
     OperationStatus as variants:
@@ -37,7 +37,7 @@ impl OperationStatus {
 }
 
 vocabulary! {
-    /// How far an operation is. `Ordering`: orders go out. `Starting`: the VMs are there and have to come up.
+    /// The phase of an operation. `Ordering`: orders are being sent. `Starting`: the VMs exist and are starting.
     Phase:
     Queued "queued", Ordering "ordering", Starting "starting", Syncing "syncing", Done "done",
 }
@@ -46,7 +46,7 @@ vocabulary! {
 pub(crate) struct OperationError {
     pub(crate) code: String,
     pub(crate) message: String,
-    /// Whether the same could go well at another time.
+    /// Whether a retry may succeed later.
     pub(crate) transient: bool,
 }
 
@@ -56,7 +56,7 @@ impl From<&Failure> for OperationError {
     }
 }
 
-/// What is ordered, the same for all VMs of an operation.
+/// The specification of an order, shared by all VMs of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct OrderSpec {
     pub(crate) name: String,
@@ -66,14 +66,14 @@ pub(crate) struct OrderSpec {
     pub(crate) image: String,
     pub(crate) network: Option<String>,
     pub(crate) ssh_keys: Vec<String>,
-    /// Often has passwords in it. Forgotten when the operation has ended.
+    /// Often contains passwords. Removed when the operation ends.
     pub(crate) user_data: Option<Sealed>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) count: u32,
 }
 
 impl OrderSpec {
-    /// The name of one of the VMs: numbered when there are several.
+    /// The name of one VM. If there are several, the name ends with a number.
     pub(crate) fn name_of(&self, index: u32) -> String {
         if self.count == 1 { self.name.clone() } else { format!("{}-{}", self.name, index + 1) }
     }
@@ -97,7 +97,7 @@ impl OrderSpec {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum SlotState {
     Waiting,
-    /// The order may have gone out.
+    /// The order may have been sent.
     Ordered,
     Created {
         provider_vm_id: String,
@@ -120,7 +120,7 @@ pub(crate) struct Slot {
     pub(crate) state: SlotState,
 }
 
-/// One provider of a sync that was asked for.
+/// One provider of a requested sync.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Refreshing {
     pub(crate) provider_id: CloudProviderId,
@@ -134,15 +134,15 @@ pub(crate) enum OperationWork {
     Refresh { providers: Vec<Refreshing> },
 }
 
-/// What a failed operation left in the cloud, or may have.
+/// A VM that a failed operation left, or may have left, in the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Leftover {
     pub(crate) vm_id: VmId,
     pub(crate) name: String,
     pub(crate) provider_vm_id: Option<String>,
-    /// The token that its order carried.
+    /// The token of the order.
     pub(crate) token: String,
-    /// Nobody knows whether it is there.
+    /// Whether it is unknown if the VM exists.
     pub(crate) uncertain: bool,
 }
 
@@ -150,7 +150,7 @@ pub(crate) struct Leftover {
 pub(crate) struct Operation {
     pub(crate) id: OperationId,
     pub(crate) tenant_id: TenantId,
-    /// Whose VMs it is about, where that is one organization.
+    /// The organization that the VMs belong to, if there is one.
     pub(crate) organization_id: Option<OrganizationId>,
     pub(crate) status: OperationStatus,
     pub(crate) work: OperationWork,
@@ -158,9 +158,9 @@ pub(crate) struct Operation {
     pub(crate) created_at: Timestamp,
     pub(crate) updated_at: Timestamp,
     pub(crate) ended_at: Option<Timestamp>,
-    /// When there is next something to do; `None` when others do it, or nobody any more.
+    /// When the next step is due. `None` if the operation has ended or waits for other work.
     pub(crate) due_at: Option<Timestamp>,
-    /// VMs that have not come up by then are told as they are.
+    /// VMs that are not running by then count as failed.
     pub(crate) patience_until: Timestamp,
     pub(crate) version: u64,
 }
@@ -182,7 +182,7 @@ impl Operation {
         }
     }
 
-    /// In percent. An order is half of the way, a VM that runs the whole.
+    /// The progress in percent. A created VM counts half, a running VM counts fully.
     pub(crate) fn progress(&self) -> u32 {
         if self.status.has_ended() {
             return 100;
@@ -201,7 +201,7 @@ impl Operation {
         u32::try_from(done * 100 / all.max(1)).unwrap_or(100)
     }
 
-    /// The first thing that went wrong.
+    /// The first error.
     pub(crate) fn error(&self) -> Option<&OperationError> {
         match &self.work {
             OperationWork::Provision { slots, .. } => slots.iter().find_map(|slot| match &slot.state {
@@ -212,7 +212,7 @@ impl Operation {
         }
     }
 
-    /// Of an operation that failed: what is there all the same, and what may be.
+    /// The VMs of a failed operation that exist in the cloud or may exist there.
     pub(crate) fn leftovers(&self) -> Vec<Leftover> {
         let OperationWork::Provision { spec, slots, .. } = &self.work else { return Vec::new() };
         if self.status != OperationStatus::Failed {
@@ -233,7 +233,7 @@ impl Operation {
         slots.iter().zip(0..).filter_map(left).collect()
     }
 
-    /// Ends the operation when nothing is left to do, with what came of it.
+    /// Ends the operation with its result if no work is left.
     pub(crate) fn settle(&mut self, now: Timestamp) {
         let open = match &self.work {
             OperationWork::Provision { slots, .. } => {
@@ -253,11 +253,11 @@ impl Operation {
     }
 }
 
-/// When an order is given again after it failed, or `None` when that is no use.
-pub(crate) fn next_try(failure: &Failure, tries: u32) -> Option<Duration> {
-    if !failure.class.is_transient() || tries >= MOST_TRIES {
+/// The pause before a failed order is sent again. `None` if a retry is pointless.
+pub(crate) fn retry_delay(failure: &Failure, tries: u32) -> Option<Duration> {
+    if !failure.class.is_transient() || tries >= MAX_ATTEMPTS {
         return None;
     }
-    let pause = (FIRST_PAUSE * (1 << tries.saturating_sub(1).min(10))).min(LONGEST_PAUSE);
-    Some(failure.retry_after.unwrap_or(pause).clamp(pause, LONGEST_PAUSE * 10))
+    let pause = (FIRST_PAUSE * (1 << tries.saturating_sub(1).min(10))).min(MAX_PAUSE);
+    Some(failure.retry_after.unwrap_or(pause).clamp(pause, MAX_PAUSE * 10))
 }

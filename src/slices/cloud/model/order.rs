@@ -1,4 +1,4 @@
-//! One VM that is to be created.
+//! An order: one VM to create.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 
 use tenantd_base::{id::OperationId, secrets::Secret};
 
-/// Names one creation for good: the operation and the place in it. It goes out as the provider's idempotency token, so that asking again
-/// creates nothing again.
+/// Identifies one creation permanently, by its operation and the index in it. It is sent as the provider's idempotency token, so a
+/// repeated order does not create a second VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OrderToken {
     pub(crate) operation: OperationId,
@@ -15,10 +15,10 @@ pub(crate) struct OrderToken {
 }
 
 impl OrderToken {
-    /// The tag or label that a created VM carries, where the provider has such.
+    /// The tag or label of a created VM, if the provider supports tags or labels.
     pub(crate) const TAG: &'static str = "tenantd-order";
 
-    /// The form for providers that want a UUID.
+    /// The token as a UUID, for providers that require one.
     pub(crate) fn uuid(self) -> uuid::Uuid {
         let digest: [u8; 32] =
             Sha256::new().chain_update(self.operation.as_bytes()).chain_update(self.index.to_be_bytes()).finalize().into();
@@ -27,7 +27,7 @@ impl OrderToken {
     }
 }
 
-/// Letters, digits, an underscore and a hyphen, 30 characters or so: a valid EC2 client token, and a valid tag.
+/// Letters, digits, an underscore and a hyphen, about 30 characters: valid as an EC2 client token and as a tag.
 impl fmt::Display for OrderToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.operation, self.index)
@@ -44,7 +44,7 @@ pub(crate) struct Order {
     pub(crate) image: String,
     pub(crate) network: Option<String>,
     pub(crate) ssh_keys: Vec<String>,
-    /// Often has passwords in it.
+    /// Often contains passwords.
     pub(crate) user_data: Option<Secret>,
     pub(crate) tags: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! A provider: a cloud with a credential for it, and how it is doing.
+//! A provider: a cloud with a credential, and the status of both.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ use super::{
     vm::CloudVm,
 };
 
-/// A VM is stale when its provider has not told of it for this many intervals.
+/// VMs are stale after this many intervals without a successful sync of their provider.
 const STALE_INTERVALS: u32 = 3;
-/// How much the pause grows while a provider fails, as a power of two, and the longest that it gets.
-const MOST_BACKOFF: u32 = 4;
-const LONGEST_PAUSE: Duration = Duration::from_hours(1);
+/// The maximum growth of the pause while a provider fails, as a power of two, and the longest pause.
+const MAX_BACKOFF: u32 = 4;
+const MAX_PAUSE: Duration = Duration::from_hours(1);
 
-/// A credential as it is kept: what may be shown of it, and the rest under seal.
+/// A stored credential: the part that may be shown, and the sealed rest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StoredCredential {
     pub(crate) type_name: String,
@@ -44,7 +44,7 @@ pub(crate) struct Provider {
     pub(crate) enabled: bool,
     pub(crate) config: ProviderConfig,
     pub(crate) credential: StoredCredential,
-    /// The last one. It counts as no change of the record.
+    /// The last verification. It does not change the version of the record.
     pub(crate) verification: Option<Verification>,
     pub(crate) interval_seconds: u32,
     pub(crate) created_at: Timestamp,
@@ -53,13 +53,12 @@ pub(crate) struct Provider {
 }
 
 vocabulary! {
-    /// How a provider is doing.
     ProviderStatus:
     Unverified "unverified", Verified "verified", Degraded "degraded", Invalid "invalid", Unreachable "unreachable",
     Disabled "disabled",
 }
 
-/// Why the last sync failed.
+/// The error of the last sync.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SyncError {
     pub(crate) code: String,
@@ -74,51 +73,51 @@ impl SyncError {
     }
 }
 
-/// What the last sync could not read.
+/// The data that the last sync could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SyncGaps {
-    /// VMs that are listed with fields missing.
+    /// The number of VMs that are listed with missing fields.
     pub(crate) partial: u64,
-    /// Entries that are not listed, because they have no readable id.
+    /// The number of entries that are not listed because they have no readable id.
     pub(crate) skipped: u64,
-    /// The first reasons.
+    /// The first reasons, at most `MAX_REASONS`.
     pub(crate) reasons: Vec<String>,
 }
 
 impl SyncGaps {
-    const MOST_REASONS: usize = 5;
+    const MAX_REASONS: usize = 5;
 
     /// `None` when everything was read.
     pub(crate) fn of(vms: &[CloudVm], skipped: &[String]) -> Option<Self> {
         let partial = vms.iter().filter(|vm| !vm.unread.is_empty());
         let of_vm =
             |vm: &CloudVm| vm.unread.first().map(|first| format!("{}: {}: {}", vm.provider_vm_id, first.field, first.reason));
-        let reasons = skipped.iter().cloned().chain(partial.clone().filter_map(of_vm)).take(Self::MOST_REASONS).collect();
+        let reasons = skipped.iter().cloned().chain(partial.clone().filter_map(of_vm)).take(Self::MAX_REASONS).collect();
         let gaps = Self { partial: partial.count() as u64, skipped: skipped.len() as u64, reasons };
         (gaps != Self::default()).then_some(gaps)
     }
 }
 
-/// What the syncs of a provider came to.
+/// The results of a provider's syncs.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SyncState {
-    /// The end of the last that went well.
+    /// The start of the last successful sync.
     pub(crate) last_at: Option<Timestamp>,
-    /// VMs that the provider told of then.
+    /// The number of VMs that the last successful sync found.
     pub(crate) vm_count: u64,
-    /// Of the last one, when it failed.
+    /// The error of the last sync, if it failed.
     pub(crate) error: Option<SyncError>,
-    /// In a row.
+    /// The number of consecutive failures.
     pub(crate) failures: u32,
-    /// When the next one begins; `None` while the provider is disabled.
+    /// When the next sync starts. `None` while the provider is disabled.
     pub(crate) due_at: Option<Timestamp>,
-    /// Of the last that went well.
+    /// The gaps of the last successful sync.
     #[serde(default)]
     pub(crate) gaps: Option<SyncGaps>,
 }
 
 impl Provider {
-    /// The target that the credential belongs to.
+    /// The target that the credential is bound to.
     pub(crate) fn target(&self) -> SecretTarget {
         self.config.target()
     }
@@ -127,7 +126,7 @@ impl Provider {
         Duration::from_secs(self.interval_seconds.into())
     }
 
-    /// What the last verification and the last sync say, whichever is the later to find something wrong.
+    /// The status according to the last verification, or to the last sync if it failed later.
     pub(crate) fn status(&self, sync: &SyncState) -> ProviderStatus {
         if !self.enabled {
             return ProviderStatus::Disabled;
@@ -145,13 +144,13 @@ impl Provider {
         }
     }
 
-    /// Whether what is known of its VMs is too old to count on.
+    /// Whether the stored data of the provider's VMs is out of date.
     pub(crate) fn is_stale(&self, sync: &SyncState, now: Timestamp) -> bool {
         sync.last_at.is_none_or(|at| now.since(at) > self.interval() * STALE_INTERVALS)
     }
 
-    /// How long to wait after a sync, without jitter: longer with every failure in a row.
+    /// The pause after a sync, without jitter. It grows with every consecutive failure.
     pub(crate) fn pause(&self, failures: u32) -> Duration {
-        (self.interval() * (1 << failures.min(MOST_BACKOFF))).min(LONGEST_PAUSE.max(self.interval()))
+        (self.interval() * (1 << failures.min(MAX_BACKOFF))).min(MAX_PAUSE.max(self.interval()))
     }
 }

@@ -1,4 +1,4 @@
-//! What came of trying a credential.
+//! The result of verifying a credential.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use tenantd_base::{clock::Timestamp, vocabulary::vocabulary};
 vocabulary! {
     Outcome as variants:
     Valid "valid",
-    /// It can read and not create.
+    /// The credential can list VMs but not create them.
     ValidLimited "valid_limited",
     InvalidCredentials "invalid_credentials", InsufficientPermissions "insufficient_permissions", Unreachable "unreachable",
     TlsError "tls_error", ClockSkew "clock_skew", RateLimited "rate_limited", ProviderError "provider_error", Timeout "timeout",
@@ -57,13 +57,13 @@ impl Check {
 }
 
 vocabulary! {
-    /// What is worth knowing though nothing failed.
+    /// A warning about a verification that did not fail.
     Warning as variants:
-    /// There is no VM: often the wrong project, subscription or region.
+    /// No VMs were found, often because of a wrong project, subscription or region.
     EmptyInventory "empty_inventory",
-    /// The API has no way to ask whether this credential may create VMs.
+    /// The API has no way to check whether the credential may create VMs.
     ProvisionNotChecked "provision_not_checked",
-    /// Some VMs cannot be read in full.
+    /// Some VMs could not be read completely.
     IncompleteInventory "incomplete_inventory",
 }
 
@@ -77,11 +77,11 @@ pub(crate) struct Capabilities {
 pub(crate) struct Verification {
     pub(crate) at: Timestamp,
     pub(crate) outcome: Outcome,
-    /// Who the provider says that we are.
+    /// The account of the credential, as the provider reports it.
     pub(crate) identity: Option<String>,
     pub(crate) checks: Vec<Check>,
     pub(crate) capabilities: Capabilities,
     pub(crate) warnings: Vec<Warning>,
-    /// The provider's message about what failed.
+    /// The provider's message about the failure.
     pub(crate) message: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! A VM as every cloud's looks here.
+//! A VM, in one form for all clouds.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -10,8 +10,8 @@ use tenantd_base::{
     vocabulary::vocabulary,
 };
 
-/// Syncs that a VM may be missing from before it counts as gone.
-const MOST_MISSED: u32 = 2;
+/// A VM that is missing from this many consecutive syncs counts as terminated.
+const MAX_MISSED: u32 = 2;
 
 vocabulary! {
     VmState as variants:
@@ -22,23 +22,23 @@ vocabulary! {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Size {
-    /// The provider's name for it, such as `t3.small`.
+    /// The provider's name of the size, such as `t3.small`.
     pub(crate) id: String,
     pub(crate) vcpus: Option<u32>,
     pub(crate) memory_bytes: Option<u64>,
 }
 
-/// A field of a VM that its provider's answer has in a form that cannot be read.
+/// A field of a VM that could not be read from the provider's response.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct UnreadField {
     /// The field's name on the wire, such as `public_ips`.
     pub(crate) field: String,
-    /// The provider's name for it, and what is wrong there.
+    /// The provider's name of the field, and the problem with its value.
     pub(crate) reason: String,
 }
 
 impl UnreadField {
-    /// In characters.
+    /// The maximum length of a reason, in characters.
     pub(crate) const MAX_REASON: usize = 200;
 
     pub(crate) fn new(field: &str, reason: &str) -> Self {
@@ -46,23 +46,23 @@ impl UnreadField {
     }
 }
 
-/// The beginning of a text, at most this many characters.
+/// The first characters of a text, at most `most`.
 pub(crate) fn bounded(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 
-/// A VM as its cloud tells of it.
+/// A VM as its cloud reports it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CloudVm {
     /// Unique within the provider.
     pub(crate) provider_vm_id: String,
     pub(crate) name: String,
     pub(crate) state: VmState,
-    /// The state in the provider's word.
+    /// The state in the provider's own terms.
     pub(crate) provider_state: String,
-    /// What is worth saying about the state, such as that a stopped VM is still billed.
+    /// A note about the state, such as that a stopped VM is still billed.
     pub(crate) state_note: Option<String>,
-    /// Empty when the cloud does not say.
+    /// Empty if the cloud does not report it.
     pub(crate) region: String,
     pub(crate) zone: Option<String>,
     pub(crate) size: Size,
@@ -71,42 +71,43 @@ pub(crate) struct CloudVm {
     pub(crate) public_ips: Vec<IpAddr>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) launched_at: Option<Timestamp>,
-    /// At most one entry a field.
+    /// At most one entry per field.
     #[serde(default)]
     pub(crate) unread: Vec<UnreadField>,
 }
 
-/// A VM as we keep it.
+/// A VM as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Vm {
     pub(crate) id: VmId,
     pub(crate) tenant_id: TenantId,
     pub(crate) provider_id: CloudProviderId,
-    /// Its `provider_vm_id` is empty while the cloud has not told it.
+    /// The `provider_vm_id` is empty until the cloud has reported it.
     pub(crate) facts: CloudVm,
-    /// Its own; without one it belongs to the organization of its provider.
+    /// The VM's own organization. If absent, the VM belongs to the organization of its provider.
     pub(crate) organization_id: Option<OrganizationId>,
-    /// The order that created it.
+    /// The operation that created the VM.
     pub(crate) operation_id: Option<OperationId>,
     pub(crate) discovered_at: Timestamp,
-    /// The last sync that told of it, once one did not. While all do, the provider knows when.
+    /// The last sync that reported the VM. Set only after a sync did not report it; until then the sync state of the provider has
+    /// the time.
     pub(crate) last_seen_at: Option<Timestamp>,
-    /// Syncs in a row that did not tell of it.
+    /// The number of consecutive syncs that did not report the VM.
     pub(crate) missed: u32,
-    /// When it was found to be gone, or could not be created.
+    /// When the VM was found to be terminated, or could not be created.
     pub(crate) ended_at: Option<Timestamp>,
     pub(crate) updated_at: Timestamp,
     pub(crate) version: u64,
 }
 
 impl Vm {
-    /// Whether the cloud knows it: its creation has come that far.
+    /// Whether the cloud has created the VM and assigned an id.
     pub(crate) fn is_known(&self) -> bool {
         !self.facts.provider_vm_id.is_empty()
     }
 
-    /// Takes up what the cloud tells now. Whether anything is new.
-    pub(crate) fn see(&mut self, facts: &CloudVm, now: Timestamp) -> bool {
+    /// Applies what the cloud reports now. Returns whether anything changed.
+    pub(crate) fn apply_facts(&mut self, facts: &CloudVm, now: Timestamp) -> bool {
         let ended = facts.state == VmState::Terminated;
         if self.facts == *facts && self.missed == 0 && self.ended_at.is_some() == ended {
             return false;
@@ -118,11 +119,11 @@ impl Vm {
         true
     }
 
-    /// Takes down that a sync did not tell of it. One that is missing for too long is gone.
-    pub(crate) fn miss(&mut self, last_sync: Option<Timestamp>, now: Timestamp) {
+    /// Records that a sync did not report the VM. After too many misses the VM counts as terminated.
+    pub(crate) fn record_miss(&mut self, last_sync: Option<Timestamp>, now: Timestamp) {
         self.missed += 1;
         self.last_seen_at = self.last_seen_at.or(last_sync);
-        if self.missed >= MOST_MISSED {
+        if self.missed >= MAX_MISSED {
             self.facts.state = VmState::Terminated;
             self.ended_at = self.ended_at.or(Some(now));
         }

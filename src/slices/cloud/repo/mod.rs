@@ -1,4 +1,4 @@
-//! Providers, syncs, VMs and operations as they are stored, and the ways to find them.
+//! The tables of providers, syncs, VMs and operations, and their queries.
 
 pub(super) mod operations;
 pub(super) mod portable;

@@ -1,4 +1,4 @@
-//! Operations: found by when there is something to do, by the provider that they keep in use, and by when they are forgotten.
+//! Operations, with indexes by the time of the next step, by the provider that they use, and by their end.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -48,7 +48,7 @@ static BY_END: Index<OperationKey, Operation> = Index {
 pub(crate) static OPERATIONS: Table<OperationKey, Operation> =
     Table::new(catalog::OPERATIONS, &[&BY_DUE, &BY_PROVIDER, &BY_END]).counting(Counts::Bytes);
 
-/// Where the user data of an order is sealed.
+/// The place that the user data of an order is sealed for.
 pub(crate) fn user_data_place<'a>(tenant: &'a TenantId, id: &'a OperationId) -> SealedPlace<'a> {
     SealedPlace { tenant: tenant.as_bytes(), table: catalog::OPERATIONS.name(), key: id.as_bytes(), target: None }
 }
@@ -72,13 +72,13 @@ pub(crate) fn put(tx: &mut WriteTx, operation: &Operation) -> Result<(), StoreEr
     OPERATIONS.put(tx, &(operation.tenant_id, operation.id), operation)
 }
 
-/// Operations that have not ended and are about the provider.
+/// Operations of the provider that have not ended.
 pub(crate) fn open(tx: &impl Read, provider: (TenantId, CloudProviderId)) -> Result<Vec<Operation>, StoreError> {
     let keys = BY_PROVIDER.list(tx, &KeyRange::prefix(&provider.to_bytes()), usize::MAX)?;
     keys.into_iter().filter_map(|key| get(tx, key).transpose()).collect()
 }
 
-/// Operations that are due and wanted, at most `limit`, and when the first is due that is not.
+/// Operations that are due and wanted, at most `limit`, and the time when the next one is due.
 pub(crate) fn due(
     tx: &impl Read,
     reading: &Reading,

@@ -1,6 +1,6 @@
-//! Providers, their VMs and operations as they leave for another installation and arrive there. A provider without its credential
-//! arrives disabled, and is not synced; so does one of a file that nobody vouches for. An operation that has not ended stays: in two places
-//! it would order twice.
+//! The export and import of providers, VMs and operations when a tenant moves to another installation. A provider is disabled after
+//! the import, and not synced, if its credential is missing or the file is not verified. An operation that has not ended is not
+//! exported: two installations would both send its orders.
 
 use serde_json::Value;
 
@@ -18,12 +18,12 @@ use super::{
     vms::VMS,
 };
 
-/// What a provider tells of a VM: far more than any cloud has.
+/// The limits on the data of a VM, far above the values of any cloud.
 const MAX_TEXT: usize = 4096;
 const MAX_TAGS: usize = 1000;
 const MAX_ADDRESSES: usize = 1000;
 
-/// The bounds of the API, for records that do not come through it.
+/// The limits of the API, for records that an import brings.
 pub(crate) struct Rules {
     pub(crate) max_providers: u64,
     pub(crate) egress: Egress,
@@ -32,9 +32,9 @@ pub(crate) struct Rules {
     pub(crate) credential: Check<Value>,
 }
 
-/// A record that names its tenant and its id itself must be under them: it is stored again under what it names.
+/// The key of a record must match the ids in the record: the record is stored under the ids that it contains.
 fn check_key<K: PartialEq>(key: &K, named: &K) -> Result<(), PortError> {
-    if key == named { Ok(()) } else { Err(PortError::wrong("its key and the ids in it are not the same")) }
+    if key == named { Ok(()) } else { Err(PortError::wrong("its key does not match the ids in it")) }
 }
 
 pub(crate) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
@@ -84,7 +84,7 @@ pub(crate) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
             &SYNCS,
             |_, key, sync| Ok(Some((key, sync))),
             |arrival, key: ProviderKey, mut sync: SyncState| {
-                if arrival.bare.contains(key.1.as_bytes()) {
+                if arrival.without_secret.contains(key.1.as_bytes()) {
                     sync.due_at = None;
                 }
                 Ok(Some((key, sync)))
@@ -100,7 +100,7 @@ pub(crate) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
     ]
 }
 
-/// An operation is over for good, and has nothing secret left.
+/// Checks that an operation has ended and contains no secrets.
 fn check_operation(key: (TenantId, tenantd_base::id::OperationId), operation: &Operation) -> Result<(), PortError> {
     check_key(&key, &(operation.tenant_id, operation.id))?;
     let has_user_data = match &operation.work {
@@ -108,7 +108,7 @@ fn check_operation(key: (TenantId, tenantd_base::id::OperationId), operation: &O
         OperationWork::Refresh { .. } => false,
     };
     if !operation.status.has_ended() || operation.due_at.is_some() || operation.ended_at.is_none() || has_user_data {
-        return Err(PortError::wrong("an operation that has not ended stays where it is"));
+        return Err(PortError::wrong("an operation that has not ended cannot be imported"));
     }
     Ok(())
 }
@@ -124,14 +124,14 @@ fn check_vm(vm: &Vm) -> Result<(), PortError> {
         || facts.tags.len().max(facts.unread.len()) > MAX_TAGS
         || facts.private_ips.len() + facts.public_ips.len() > MAX_ADDRESSES
     {
-        return Err(PortError::wrong("it has a text that is too long, or too many tags or addresses"));
+        return Err(PortError::wrong("it has a text that is too long, too many tags or too many addresses"));
     }
     Ok(())
 }
 
-/// What the use cases ask of how a provider is reached.
+/// Applies the rules of the service to the configuration of a provider.
 fn check_config(egress: &Egress, kind: TenantKind, provider: &Provider) -> Result<(), PortError> {
-    let (strange, missing) = provider.config.misfits(provider.kind);
+    let (strange, missing) = provider.config.invalid_fields(provider.kind);
     if let Some(field) = strange.first().or(missing.first()) {
         let reason = format!("config: {} does not fit a provider of the kind {}", field.name(), provider.kind.name());
         return Err(PortError::Wrong(reason));
@@ -160,7 +160,7 @@ fn arrive(
     match arrival.secret(place, &mut provider.credential.sealed)? {
         Some(secret) => check_credential(&provider, &secret, bounds)?,
         None if provider.credential.type_name == open.type_name() => {
-            // There is no secret in it.
+            // This credential contains no secret.
             let sealable = open.sealable().map_err(PortError::wrong)?;
             check_credential(&provider, &sealable, bounds)?;
             provider.credential.sealed = arrival.seal(place, &sealable)?;
@@ -168,21 +168,21 @@ fn arrive(
         None => {
             provider.credential.sealed = arrival.seal(place, &Secret::new(""))?;
             provider.enabled = false;
-            arrival.bare.push(*key.1.as_bytes());
-            arrival.note(format!("The cloud provider {} is disabled until it gets its credential.", provider.name));
+            arrival.without_secret.push(*key.1.as_bytes());
+            arrival.note(format!("The cloud provider {} is disabled until you set its credential.", provider.name));
         }
     }
     if !arrival.is_verified() {
         provider.enabled = false;
-        arrival.bare.push(*key.1.as_bytes());
+        arrival.without_secret.push(*key.1.as_bytes());
         arrival.switch_off("cloud providers", &provider.name);
     }
     Ok(Some((key, provider)))
 }
 
-/// The secret must be a credential of the provider's kind, within the bounds of the API.
+/// The secret must be a credential of the provider's kind, within the limits of the API.
 fn check_credential(provider: &Provider, secret: &Secret, bounds: &impl Fn(&Value) -> Result<(), String>) -> Result<(), PortError> {
-    let wrong = || PortError::Wrong(format!("its credential is none of the kind {}", provider.kind.name()));
+    let wrong = || PortError::Wrong(format!("its credential is not a valid credential of the kind {}", provider.kind.name()));
     let given: Value = serde_json::from_str(secret.expose()).map_err(|_| wrong())?;
     bounds(&given).map_err(|_| wrong())?;
     let Value::Object(fields) = given else { return Err(wrong()) };

@@ -1,4 +1,5 @@
-//! Providers, and what their syncs came to. A sync writes its own small row: the provider's changes only when somebody changes it.
+//! Providers and the states of their syncs. A sync writes its own small row, so the provider's row changes only on an update or a
+//! verification.
 
 use tenantd_base::{
     clocks::Reading,
@@ -31,7 +32,7 @@ pub(crate) static PROVIDERS: Table<ProviderKey, Provider> =
 impl Record for SyncState {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before what a sync could not read.
+    /// Version 1 has no `gaps`.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         match version {
             1 => decode_fields(&[fields, &encode_fields(&None::<SyncGaps>)?].concat()),
@@ -48,7 +49,7 @@ static BY_DUE: Index<ProviderKey, SyncState> = Index {
 
 pub(crate) static SYNCS: Table<ProviderKey, SyncState> = Table::new(catalog::CLOUD_SYNCS, &[&BY_DUE]);
 
-/// Where the credential of a provider is sealed, and where it may be sent.
+/// The place that the credential of a provider is sealed for, with the target that it may be sent to.
 pub(crate) fn credential_place(key: &ProviderKey, target: TargetDigest) -> SealedPlace<'_> {
     let (tenant, id) = key;
     let table = catalog::CLOUD_PROVIDERS.name();
@@ -70,7 +71,7 @@ pub(crate) fn put(tx: &mut WriteTx, provider: &Provider) -> Result<(), StoreErro
     PROVIDERS.put(tx, &(provider.tenant_id, provider.id), provider)
 }
 
-/// Whether another provider of the tenant has the name, in any case of its letters.
+/// Whether another provider of the tenant has the name, ignoring case.
 pub(crate) fn name_taken(
     tx: &impl Read,
     tenant: TenantId,
@@ -81,7 +82,7 @@ pub(crate) fn name_taken(
     Ok(found.is_some_and(|(_, id)| Some(id) != except))
 }
 
-/// The tenant's providers, the oldest first.
+/// The tenant's providers, oldest first.
 pub(crate) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Provider>, StoreError> {
     let mut found = Vec::new();
     PROVIDERS.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |_, provider| {
@@ -91,7 +92,7 @@ pub(crate) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Provider>, St
     Ok(found)
 }
 
-/// Providers of all tenants behind one of them, in the order of their keys.
+/// Providers of all tenants that follow `after`, in key order.
 pub(crate) fn list_after(tx: &impl Read, after: Option<ProviderKey>, limit: usize) -> Result<Vec<Provider>, StoreError> {
     let found = PROVIDERS.list_after(tx, after.as_ref(), limit)?;
     Ok(found.into_iter().map(|(_, provider)| provider).collect())
@@ -105,7 +106,7 @@ pub(crate) fn put_sync(tx: &mut WriteTx, key: ProviderKey, sync: &SyncState) -> 
     SYNCS.put(tx, &key, sync)
 }
 
-/// Providers that are due and wanted, at most `limit`, and when the first is due that is not.
+/// Providers that are due and wanted, at most `limit`, and the time when the next one is due.
 pub(crate) fn due(
     tx: &impl Read,
     reading: &Reading,

@@ -1,4 +1,4 @@
-//! The stored forms, held against the bytes that were written down.
+//! Compares the stored forms with golden bytes.
 
 use std::collections::BTreeMap;
 
@@ -29,14 +29,14 @@ fn at() -> Timestamp {
 fn sealed() -> Sealed {
     let mut entropy = Entropy::from_seed(1);
     let sealer = Sealer::new(&InstallationKey::generate(&mut entropy));
-    // As version 1 was first written: credentials were not bound to their targets yet.
+    // As version 1 was first written: credentials were not yet bound to their targets.
     let key = (TENANT, PROVIDER);
     let place = SealedPlace { target: None, ..credential_place(&key, TargetDigest([0; 32])) };
     sealer.seal(place, &Credential::None {}.sealable().unwrap(), &mut entropy).unwrap()
 }
 
 #[test]
-fn a_provider_and_its_syncs_are_stored_as_they_were_written_down() {
+fn the_stored_form_of_a_provider_and_its_syncs_is_stable() {
     let verification = Verification {
         at: at(),
         outcome: Outcome::ValidLimited,
@@ -85,7 +85,7 @@ fn a_provider_and_its_syncs_are_stored_as_they_were_written_down() {
 }
 
 #[test]
-fn a_vm_is_stored_as_it_was_written_down() {
+fn the_stored_form_of_a_vm_is_stable() {
     let facts = CloudVm {
         provider_vm_id: "i-1".to_owned(),
         name: "web".to_owned(),
@@ -120,7 +120,7 @@ fn a_vm_is_stored_as_it_was_written_down() {
 }
 
 #[test]
-fn operations_are_stored_as_they_were_written_down() {
+fn the_stored_form_of_operations_is_stable() {
     let error = OperationError { code: "quota_exceeded".to_owned(), message: "full".to_owned(), transient: false };
     let slot = |state: SlotState| Slot { vm_id: VmId::from_bytes([4; 16]), tries: 1, state };
     let spec = OrderSpec {

@@ -1,4 +1,5 @@
-//! VMs. They lie by provider, as a sync goes through them; an id leads to its VM, and a provider's own id to the one that has it.
+//! VMs. The key starts with the provider, because a sync scans all VMs of a provider. Indexes find a VM by its id and by the
+//! provider's own id.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -28,7 +29,7 @@ impl Record for Vm {
     }
 }
 
-/// Facts of version 1 ended before the fields that could not be read.
+/// Version 1 has no `unread`.
 #[derive(Deserialize)]
 struct CloudVmV1 {
     provider_vm_id: String,
@@ -118,7 +119,7 @@ pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: VmId) -> Result<Option<V
     VMS.get(tx, &key)
 }
 
-/// The VM that the provider knows by this id.
+/// The VM with this id at the provider.
 pub(crate) fn find(
     tx: &impl Read,
     (tenant, provider): (TenantId, CloudProviderId),
@@ -147,7 +148,7 @@ fn list(tx: &impl Read, prefix: &[u8], limit: usize) -> Result<Vec<Vm>, StoreErr
     Ok(found)
 }
 
-/// VMs of all tenants behind one of them, in the order of their ids.
+/// VMs of all tenants that follow `after`, in id order.
 pub(crate) fn list_after(tx: &impl Read, after: Option<(TenantId, VmId)>, limit: usize) -> Result<Vec<Vm>, StoreError> {
     let range = after.map_or(KeyRange::ALL, |key| KeyRange::ALL.after(&key.to_bytes(), Direction::Forward));
     let mut found = Vec::new();

@@ -1,5 +1,5 @@
-//! What is done with providers, VMs and operations. Every method is one use case in the caller's transaction: check, write, append the
-//! event. Nothing here calls a cloud.
+//! The use cases of providers, VMs and operations. Every method runs one use case in the caller's transaction: check, write, append
+//! the event. Nothing here calls a cloud.
 
 mod operations;
 mod providers;
@@ -39,11 +39,14 @@ pub(super) static PROVIDER_UPDATED: EventKind =
     EventKind { name: "cloud.provider.updated", summary: "A cloud provider was changed.", has_changes: true, ..PROVIDER_CREATED };
 pub(super) static PROVIDER_DELETED: EventKind =
     EventKind { name: "cloud.provider.deleted", summary: "A cloud provider was deleted.", ..PROVIDER_CREATED };
-pub(super) static PROVIDER_VERIFIED: EventKind =
-    EventKind { name: "cloud.provider.verified", summary: "The credential of a cloud provider works.", ..PROVIDER_CREATED };
+pub(super) static PROVIDER_VERIFIED: EventKind = EventKind {
+    name: "cloud.provider.verified",
+    summary: "The credential of a cloud provider was verified successfully.",
+    ..PROVIDER_CREATED
+};
 pub(super) static PROVIDER_NOT_VERIFIED: EventKind = EventKind {
     name: "cloud.provider.verification_failed",
-    summary: "The credential of a cloud provider was tried and does not work.",
+    summary: "The verification of a cloud provider's credential failed.",
     ..PROVIDER_CREATED
 };
 pub(super) static VM_PROVISIONING: EventKind = EventKind {
@@ -55,15 +58,18 @@ pub(super) static VM_PROVISIONING: EventKind = EventKind {
     has_changes: false,
 };
 pub(super) static VM_CREATED: EventKind =
-    EventKind { name: "vm.created", summary: "A VM that was ordered is there, or one was found in a cloud.", ..VM_PROVISIONING };
-pub(super) static VM_PROVISION_FAILED: EventKind =
-    EventKind { name: "vm.provision_failed", summary: "A VM that was ordered could not be created.", ..VM_PROVISIONING };
+    EventKind { name: "vm.created", summary: "A cloud created an ordered VM, or a sync found a new VM.", ..VM_PROVISIONING };
+pub(super) static VM_PROVISION_FAILED: EventKind = EventKind {
+    name: "vm.provision_failed",
+    summary: "A VM that was ordered could not be created, or did not start.",
+    ..VM_PROVISIONING
+};
 pub(super) static VM_STATE_CHANGED: EventKind =
-    EventKind { name: "vm.state_changed", summary: "A VM has another state.", has_changes: true, ..VM_PROVISIONING };
+    EventKind { name: "vm.state_changed", summary: "The state of a VM changed.", has_changes: true, ..VM_PROVISIONING };
 pub(super) static VM_UPDATED: EventKind =
-    EventKind { name: "vm.updated", summary: "A VM has changed in its cloud, but for its state.", ..VM_PROVISIONING };
+    EventKind { name: "vm.updated", summary: "A VM changed in its cloud, without a change of state.", ..VM_PROVISIONING };
 pub(super) static VM_REMOVED: EventKind =
-    EventKind { name: "vm.removed", summary: "A VM is gone from its cloud.", ..VM_PROVISIONING };
+    EventKind { name: "vm.removed", summary: "A VM no longer exists in its cloud.", ..VM_PROVISIONING };
 
 #[derive(Clone, Debug)]
 pub(super) struct Service {

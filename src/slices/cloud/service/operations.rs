@@ -1,4 +1,4 @@
-//! The steps of operations. Each is made only when the operation is still as it was seen.
+//! The steps of operations. Each step is stored only if the operation has not changed since it was read.
 
 use tenantd_base::{
     access::Reach,
@@ -12,29 +12,29 @@ use super::{
         error::CloudError,
         model::{
             CloudVm, Failure, FailureClass, Operation, OperationError, OperationStatus, OperationWork, Provider, Refreshing, Slot,
-            SlotState, SyncError, VmState, next_try,
+            SlotState, SyncError, VmState, retry_delay,
         },
         repo::{operations, providers, vms},
     },
     Service,
 };
 
-/// How long a VM that comes up is left alone between two looks.
-const LOOK_PAUSE: std::time::Duration = std::time::Duration::from_secs(3);
+/// The pause between two checks of a VM that is starting.
+const CHECK_INTERVAL: std::time::Duration = std::time::Duration::from_secs(3);
 
-/// What came of a step with one VM of an order.
+/// The result of a step with one VM of an order.
 #[derive(Clone, Debug)]
 pub(crate) enum SlotOutcome {
-    /// The cloud has it.
+    /// The cloud created the VM.
     Created(Box<CloudVm>),
     /// The order failed.
-    Refused(Failure),
-    /// A look at a VM that comes up; `None` when the cloud does not show it.
-    Looked(Option<Box<CloudVm>>),
+    Failed(Failure),
+    /// The state of a VM that is starting. `None` if the cloud does not show the VM or did not respond.
+    Checked(Option<Box<CloudVm>>),
 }
 
 impl Service {
-    /// Asks for a sync of these providers now. Whoever asks for the same while one is due gets that one.
+    /// Requests a sync of these providers now. If the same sync is already pending, returns its operation.
     pub(crate) fn refresh(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -42,15 +42,15 @@ impl Service {
         wanted: Option<&[CloudProviderId]>,
     ) -> Result<Operation, CloudError> {
         let all = providers::list(tx, act.tenant_id)?;
-        let chosen = all.into_iter().filter(|provider| {
+        let selected = all.into_iter().filter(|provider| {
             provider.enabled && reach.covers(provider.organization_id) && wanted.is_none_or(|ids| ids.contains(&provider.id))
         });
-        let chosen: Vec<Provider> = chosen.collect();
-        if let Some(asked) = asked_already(tx, act, &chosen)? {
-            return Ok(asked);
+        let selected: Vec<Provider> = selected.collect();
+        if let Some(pending) = pending_refresh(tx, act, &selected)? {
+            return Ok(pending);
         }
         let mut refreshing = Vec::new();
-        for provider in chosen {
+        for provider in selected {
             let key = (act.tenant_id, provider.id);
             let mut sync = providers::sync(tx, key)?;
             sync.due_at = Some(act.now);
@@ -76,7 +76,7 @@ impl Service {
         Ok(operation)
     }
 
-    /// Takes one provider off a sync that was asked for: it was synced, or is gone.
+    /// Marks one provider of a requested sync as done, because it was synced or deleted.
     pub(super) fn end_refresh(
         tx: &mut WriteTx,
         act: &Act,
@@ -106,7 +106,7 @@ impl Service {
         Ok(spec.user_data.as_ref().map(|sealed| self.sealer.open(place, sealed)).transpose()?)
     }
 
-    /// Writes down that an order goes out now.
+    /// Records that an order is about to be sent.
     pub(crate) fn begin_order(tx: &mut WriteTx, act: &Act, seen: &Operation, index: u32) -> Result<Option<Operation>, CloudError> {
         let Some(mut operation) = current(tx, seen)? else { return Ok(None) };
         operation.status = OperationStatus::Running;
@@ -118,7 +118,7 @@ impl Service {
         Ok(Some(operation))
     }
 
-    /// Writes down what came of a step with one VM.
+    /// Records the result of a step with one VM.
     pub(crate) fn end_step(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -127,7 +127,7 @@ impl Service {
         outcome: &SlotOutcome,
     ) -> Result<Option<Operation>, CloudError> {
         let Some(mut operation) = current(tx, seen)? else { return Ok(None) };
-        let patience_is_over = act.now >= operation.patience_until;
+        let timed_out = act.now >= operation.patience_until;
         let Some(slot) = slot(&mut operation, index) else { return Ok(None) };
         let vm_id = slot.vm_id;
         let mut due_at = act.now;
@@ -136,27 +136,27 @@ impl Service {
                 slot.state = SlotState::Created { provider_vm_id: facts.provider_vm_id.clone() };
                 Self::vm_created(tx, act, vm_id, facts)?;
             }
-            SlotOutcome::Refused(failure) => {
-                if let Some(pause) = next_try(failure, slot.tries) {
+            SlotOutcome::Failed(failure) => {
+                if let Some(pause) = retry_delay(failure, slot.tries) {
                     due_at = act.now + pause;
                 } else {
                     let uncertain = failure.class.is_uncertain();
                     let error = OperationError::from(failure);
                     slot.state = SlotState::Failed { error: error.clone(), provider_vm_id: None, uncertain };
                     Self::vm_failed(tx, act, vm_id, &error)?;
-                    Self::give_up_waiting(tx, act, &mut operation)?;
+                    Self::fail_waiting_slots(tx, act, &mut operation)?;
                 }
             }
-            SlotOutcome::Looked(facts) => {
-                due_at = act.now + LOOK_PAUSE;
+            SlotOutcome::Checked(facts) => {
+                due_at = act.now + CHECK_INTERVAL;
                 if let Some(facts) = facts
                     && let Some(vm) = vms::get(tx, act.tenant_id, vm_id)?
                 {
-                    Self::see(tx, act, vm, facts)?;
+                    Self::update_vm(tx, act, vm, facts)?;
                 }
-                Self::judge(tx, act, slot, facts.as_deref(), patience_is_over)?;
+                Self::check_started(tx, act, slot, facts.as_deref(), timed_out)?;
                 if !matches!(slot.state, SlotState::Created { .. }) {
-                    // The next one that comes up need not wait for this one's pause.
+                    // The next starting VM need not wait for the pause of this one.
                     due_at = act.now;
                 }
             }
@@ -167,13 +167,13 @@ impl Service {
         Ok(Some(operation))
     }
 
-    /// Decides by a look whether a VM has come up, will not, or may yet.
-    fn judge(
+    /// Decides whether a VM is running, has failed, or is still starting.
+    fn check_started(
         tx: &mut WriteTx,
         act: &mut Act,
         slot: &mut Slot,
         facts: Option<&CloudVm>,
-        patience_is_over: bool,
+        timed_out: bool,
     ) -> Result<(), CloudError> {
         let SlotState::Created { provider_vm_id } = &slot.state else { return Ok(()) };
         let provider_vm_id = provider_vm_id.clone();
@@ -184,24 +184,24 @@ impl Service {
                 return Ok(());
             }
             Some(state @ (VmState::Error | VmState::Terminated | VmState::Terminating)) => {
-                fail(FailureClass::ProviderError, format!("the VM was created and is {} now", state.name()))
+                fail(FailureClass::ProviderError, format!("the VM was created, but is now {}", state.name()))
             }
-            _ if !patience_is_over => return Ok(()),
-            Some(state) => fail(FailureClass::Timeout, format!("the VM was created and is still {}", state.name())),
-            None => fail(FailureClass::NotFound, "the VM was created and the provider does not show it".to_owned()),
+            _ if !timed_out => return Ok(()),
+            Some(state) => fail(FailureClass::Timeout, format!("the VM was created, but is still {}", state.name())),
+            None => fail(FailureClass::NotFound, "the VM was created, but the provider does not list it".to_owned()),
         };
         Self::vm_failed(tx, act, slot.vm_id, &error)?;
         slot.state = SlotState::Failed { error, provider_vm_id: Some(provider_vm_id), uncertain: false };
         Ok(())
     }
 
-    /// After an order that will not do, the same order is not given for the other VMs.
-    fn give_up_waiting(tx: &mut WriteTx, act: &mut Act, operation: &mut Operation) -> Result<(), CloudError> {
+    /// After an order has failed for good, the same order is not sent for the other VMs.
+    fn fail_waiting_slots(tx: &mut WriteTx, act: &mut Act, operation: &mut Operation) -> Result<(), CloudError> {
         let OperationWork::Provision { slots, .. } = &mut operation.work else { return Ok(()) };
         for slot in slots.iter_mut().filter(|slot| slot.state == SlotState::Waiting) {
             let error = OperationError {
                 code: "not_ordered".to_owned(),
-                message: "it was not ordered, because the order before it failed".to_owned(),
+                message: "the VM was not ordered, because an earlier order of this operation failed".to_owned(),
                 transient: true,
             };
             Self::vm_failed(tx, act, slot.vm_id, &error)?;
@@ -218,7 +218,7 @@ fn slot(operation: &mut Operation, index: u32) -> Option<&mut Slot> {
     }
 }
 
-/// The operation, if it is still as it was seen.
+/// The operation, if it has not changed since it was read.
 fn current(tx: &WriteTx, seen: &Operation) -> Result<Option<Operation>, StoreError> {
     let found = operations::get(tx, (seen.tenant_id, seen.id))?;
     Ok(found.filter(|operation| operation.version == seen.version && !operation.status.has_ended()))
@@ -230,14 +230,14 @@ fn store(tx: &mut WriteTx, act: &Act, operation: &mut Operation) -> Result<(), C
     Ok(operations::put(tx, operation)?)
 }
 
-/// A sync of just these providers that was asked for and has begun with none of them.
-fn asked_already(tx: &WriteTx, act: &Act, chosen: &[Provider]) -> Result<Option<Operation>, CloudError> {
-    let Some(first) = chosen.first() else { return Ok(None) };
+/// A pending refresh of exactly these providers, of which none is done.
+fn pending_refresh(tx: &WriteTx, act: &Act, selected: &[Provider]) -> Result<Option<Operation>, CloudError> {
+    let Some(first) = selected.first() else { return Ok(None) };
     let open = operations::open(tx, (act.tenant_id, first.id))?;
     Ok(open.into_iter().find(|operation| match &operation.work {
         OperationWork::Refresh { providers } => {
-            providers.len() == chosen.len()
-                && chosen.iter().all(|one| providers.iter().any(|asked| asked.provider_id == one.id && !asked.done))
+            providers.len() == selected.len()
+                && selected.iter().all(|one| providers.iter().any(|pending| pending.provider_id == one.id && !pending.done))
         }
         OperationWork::Provision { .. } => false,
     }))

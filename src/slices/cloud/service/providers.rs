@@ -1,4 +1,4 @@
-//! Providers: created, changed, deleted, verified.
+//! The use cases of providers: create, update, delete, verify.
 
 use serde_json::json;
 
@@ -28,7 +28,7 @@ use super::{
     PROVIDER_CREATED, PROVIDER_DELETED, PROVIDER_NOT_VERIFIED, PROVIDER_UPDATED, PROVIDER_VERIFIED, Service, announce_provider,
 };
 
-/// A provider that is to be created.
+/// The provider to create.
 #[derive(Clone, Debug)]
 pub(crate) struct NewProvider {
     pub(crate) name: String,
@@ -40,7 +40,7 @@ pub(crate) struct NewProvider {
     pub(crate) interval_seconds: u32,
 }
 
-/// What changes in a provider. Its kind stays.
+/// The changes to a provider. The kind cannot change.
 #[derive(Clone, Debug)]
 pub(crate) struct ProviderChange {
     pub(crate) name: Option<String>,
@@ -51,7 +51,7 @@ pub(crate) struct ProviderChange {
     pub(crate) interval_seconds: Option<u32>,
 }
 
-/// Refuses an organization that the tenant does not have or the caller does not reach. To the latter the two look alike.
+/// Refuses an organization that does not exist or that the caller cannot reach. The caller cannot tell the two apart.
 pub(super) fn check_organization(
     tx: &impl Read,
     act: &Act,
@@ -61,9 +61,9 @@ pub(super) fn check_organization(
     let refuse = |message: &str| Err(CloudError::Invalid(vec![Fault::new("/organization_id", "not_found", message)]));
     match organization {
         None if reach.covers(None) => Ok(()),
-        None => refuse("this credential works for some organizations only: name one of them"),
+        None => refuse("this credential is restricted to some organizations: name one of them"),
         Some(id) if reach.covers(Some(id)) && directory::organization(tx, act.tenant_id, id)?.is_some() => Ok(()),
-        Some(id) => refuse(&format!("there is no organization {id}")),
+        Some(id) => refuse(&format!("the organization {id} was not found")),
     }
 }
 
@@ -82,7 +82,7 @@ impl Service {
         Ok(StoredCredential { type_name, hint: credential.hint(), set_at: act.now, sealed })
     }
 
-    /// The credential of a provider, for a call to its cloud. It opens only for the target that it was given for.
+    /// Unseals the credential of a provider, for a call to its cloud. It unseals only for the target that it was given for.
     pub(crate) fn unseal(&self, provider: &Provider) -> Result<Credential, CloudError> {
         let key = (provider.tenant_id, provider.id);
         let place = providers::credential_place(&key, provider.target().digest());
@@ -125,7 +125,7 @@ impl Service {
         providers::put(tx, &provider)?;
         announce_provider(tx, act, &PROVIDER_CREATED, &provider, None)?;
         if let Some(verification) = verification {
-            Self::take_verification(tx, act, &mut provider, verification)?;
+            Self::apply_verification(tx, act, &mut provider, verification)?;
         }
         Ok(provider)
     }
@@ -157,8 +157,8 @@ impl Service {
             None if moved.is_empty() => {}
             None => return Err(CloudError::Invalid(vec![credential_needed(&moved)])),
         }
-        if !moved.is_empty() && provisions_at(tx, (act.tenant_id, id))? {
-            // Orders under way hold user data, which was given for the target of now.
+        if !moved.is_empty() && is_provisioning(tx, (act.tenant_id, id))? {
+            // Running orders contain user data that was given for the current target.
             return Err(CloudError::InUse);
         }
         if after == before {
@@ -170,17 +170,17 @@ impl Service {
         if providers::name_taken(tx, act.tenant_id, &after.name, Some(id))? {
             return Err(CloudError::NameTaken);
         }
-        let other_access = after.config != before.config || after.credential != before.credential;
-        if other_access {
+        let access_changed = after.config != before.config || after.credential != before.credential;
+        if access_changed {
             after.verification = None;
         }
         after.updated_at = act.now;
         after.version += 1;
         let mut sync = providers::sync(tx, (act.tenant_id, id))?;
-        if other_access {
+        if access_changed {
             (sync.failures, sync.error) = (0, None);
         }
-        if other_access || after.enabled != before.enabled || after.interval_seconds != before.interval_seconds {
+        if access_changed || after.enabled != before.enabled || after.interval_seconds != before.interval_seconds {
             sync.due_at = after.enabled.then_some(act.now);
             providers::put_sync(tx, (act.tenant_id, id), &sync)?;
         }
@@ -189,8 +189,8 @@ impl Service {
         Ok(after)
     }
 
-    /// Deletes the provider and what we know of its VMs; in the cloud nothing happens. The rows of the VMs go in the background, led by
-    /// the sync's row, which stays until they are gone.
+    /// Deletes the provider and its VMs in tenantd, not in the cloud. A background task removes the rows of the VMs. The row of the
+    /// sync drives this task, so it stays until the VMs are removed.
     pub(crate) fn delete_provider(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -201,7 +201,7 @@ impl Service {
         let provider = find(tx, act, reach, id)?;
         expected.check(provider.version)?;
         let key = (act.tenant_id, id);
-        if provisions_at(tx, key)? {
+        if is_provisioning(tx, key)? {
             return Err(CloudError::InUse);
         }
         for mut operation in operations::open(tx, key)? {
@@ -213,8 +213,8 @@ impl Service {
         Ok(())
     }
 
-    /// Keeps what came of a verification, unless the provider is reached in another way by now.
-    pub(crate) fn note_verification(
+    /// Stores a verification, unless the configuration or the credential has changed since.
+    pub(crate) fn store_verification(
         tx: &mut WriteTx,
         act: &mut Act,
         seen: &Provider,
@@ -224,10 +224,10 @@ impl Service {
         if provider.config != seen.config || provider.credential != seen.credential {
             return Ok(());
         }
-        Self::take_verification(tx, act, &mut provider, verification)
+        Self::apply_verification(tx, act, &mut provider, verification)
     }
 
-    fn take_verification(
+    fn apply_verification(
         tx: &mut WriteTx,
         act: &mut Act,
         provider: &mut Provider,
@@ -239,7 +239,7 @@ impl Service {
         let key = (provider.tenant_id, provider.id);
         let mut sync = providers::sync(tx, key)?;
         if valid && sync.failures > 0 && provider.enabled {
-            // It failed before: what was missed is looked at now.
+            // Syncs failed before, so the next one starts now.
             sync.due_at = Some(act.now);
             providers::put_sync(tx, key, &sync)?;
         }
@@ -248,13 +248,13 @@ impl Service {
     }
 }
 
-/// Whether VMs are being created there.
-fn provisions_at(tx: &impl Read, key: ProviderKey) -> Result<bool, CloudError> {
+/// Whether VMs are being created at the provider.
+fn is_provisioning(tx: &impl Read, key: ProviderKey) -> Result<bool, CloudError> {
     let open = operations::open(tx, key)?;
     Ok(open.iter().any(|operation| matches!(operation.work, OperationWork::Provision { .. })))
 }
 
-/// A change of these fields, without the credential in the same request.
+/// The fault for a change of these fields without the credential in the same request.
 fn credential_needed(moved: &[&str]) -> Fault {
     let fields: Vec<String> = moved.iter().map(|field| format!("config.{field}")).collect();
     let message =
@@ -262,13 +262,13 @@ fn credential_needed(moved: &[&str]) -> Fault {
     Fault::new("/credential", "required", message)
 }
 
-/// A provider that the caller reaches.
+/// A provider that the caller can reach.
 pub(crate) fn find(tx: &impl Read, act: &Act, reach: &Reach, id: CloudProviderId) -> Result<Provider, CloudError> {
     let found = providers::get(tx, (act.tenant_id, id))?;
     found.filter(|provider| reach.covers(provider.organization_id)).ok_or(CloudError::NoProvider)
 }
 
-/// What a change changed, field by field. Of credentials it tells only that they are others now.
+/// The differences, field by field. For credentials they contain only the time when the credential was set.
 fn changes(before: &Provider, after: &Provider) -> Changes {
     let fields = |provider: &Provider| {
         json!({

@@ -1,4 +1,4 @@
-//! What a look at a cloud changes: VMs that are new, other than before, or gone; and the end of the look itself.
+//! The results of a sync: new, changed and missing VMs, and the end of the sync itself.
 
 use tenantd_base::{clock::Timestamp, id::VmId};
 use tenantd_store::{
@@ -15,34 +15,34 @@ use super::{
     Service, VM_CREATED, VM_REMOVED, VM_STATE_CHANGED, VM_UPDATED, announce_vm,
 };
 
-/// One difference between what a cloud tells and what we know.
+/// One difference between the cloud and the store.
 #[derive(Clone, Debug)]
 pub(crate) enum SyncChange {
-    Seen(Box<CloudVm>),
-    Missed(VmId),
-    /// Long gone.
-    Forget(VmId),
+    Found(Box<CloudVm>),
+    Missing(VmId),
+    /// The VM ended long ago.
+    Expired(VmId),
 }
 
-/// What a sync has read.
+/// The amount of data that a sync read.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncCounts {
     pub(crate) vms: u64,
     pub(crate) gaps: Option<SyncGaps>,
 }
 
-/// How a sync ended.
+/// The start and the result of a sync.
 #[derive(Clone, Debug)]
 pub(crate) struct SyncEnd {
     pub(crate) started_at: Timestamp,
     pub(crate) result: Result<SyncCounts, SyncError>,
 }
 
-/// The orders that a cloud may have carried out before we know.
+/// The orders that the cloud may have carried out before their result was stored.
 struct OpenOrders(Vec<Operation>);
 
 impl OpenOrders {
-    /// Whether a VM that we do not know is one that is being ordered: whoever orders it takes it up.
+    /// Whether an unknown VM belongs to an open order. The operation of the order then stores it.
     fn claim(&self, facts: &CloudVm) -> bool {
         let token = facts.tags.get(OrderToken::TAG);
         self.0.iter().any(|operation| {
@@ -58,7 +58,7 @@ impl OpenOrders {
 }
 
 impl Service {
-    /// Makes some of the changes that a sync found. What has changed since it looked is looked at again the next time.
+    /// Applies a batch of the changes that a sync found. The next sync handles what changed in the meantime.
     pub(crate) fn apply_sync(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -66,7 +66,7 @@ impl Service {
         changes: &[SyncChange],
     ) -> Result<(), CloudError> {
         let key = (provider.tenant_id, provider.id);
-        // It may have been deleted while its cloud was asked.
+        // The provider may have been deleted during the sync.
         if providers::get(tx, key)?.is_none() {
             return Ok(());
         }
@@ -74,17 +74,17 @@ impl Service {
         let last_sync = providers::sync(tx, key)?.last_at;
         for change in changes {
             match change {
-                SyncChange::Seen(facts) => match vms::find(tx, key, &facts.provider_vm_id)? {
-                    Some(vm) => Self::see(tx, act, vm, facts)?,
+                SyncChange::Found(facts) => match vms::find(tx, key, &facts.provider_vm_id)? {
+                    Some(vm) => Self::update_vm(tx, act, vm, facts)?,
                     None if facts.state == VmState::Terminated || orders.claim(facts) => {}
                     None => Self::discover(tx, act, provider, facts)?,
                 },
-                SyncChange::Missed(id) => {
+                SyncChange::Missing(id) => {
                     if let Some(vm) = vms::get(tx, act.tenant_id, *id)?.filter(|vm| vm.ended_at.is_none()) {
-                        Self::miss(tx, act, vm, last_sync)?;
+                        Self::mark_missing(tx, act, vm, last_sync)?;
                     }
                 }
-                SyncChange::Forget(id) => {
+                SyncChange::Expired(id) => {
                     if let Some(vm) = vms::get(tx, act.tenant_id, *id)?.filter(|vm| vm.ended_at.is_some()) {
                         vms::remove(tx, &vm)?;
                     }
@@ -113,20 +113,20 @@ impl Service {
         announce_vm(tx, act, &VM_CREATED, &vm, None)
     }
 
-    /// Takes up what a cloud tells of a VM that we know.
-    pub(super) fn see(tx: &mut WriteTx, act: &mut Act, mut vm: Vm, facts: &CloudVm) -> Result<(), CloudError> {
+    /// Applies what a cloud reports about a known VM.
+    pub(super) fn update_vm(tx: &mut WriteTx, act: &mut Act, mut vm: Vm, facts: &CloudVm) -> Result<(), CloudError> {
         let before = vm.clone();
-        if vm.see(facts, act.now) { Self::tell(tx, act, &before, vm) } else { Ok(()) }
+        if vm.apply_facts(facts, act.now) { Self::store_change(tx, act, &before, vm) } else { Ok(()) }
     }
 
-    fn miss(tx: &mut WriteTx, act: &mut Act, mut vm: Vm, last_sync: Option<Timestamp>) -> Result<(), CloudError> {
+    fn mark_missing(tx: &mut WriteTx, act: &mut Act, mut vm: Vm, last_sync: Option<Timestamp>) -> Result<(), CloudError> {
         let before = vm.clone();
-        vm.miss(last_sync, act.now);
-        Self::tell(tx, act, &before, vm)
+        vm.record_miss(last_sync, act.now);
+        Self::store_change(tx, act, &before, vm)
     }
 
-    /// Stores a VM that has changed, and tells of what others want to know.
-    fn tell(tx: &mut WriteTx, act: &mut Act, before: &Vm, mut vm: Vm) -> Result<(), CloudError> {
+    /// Stores a changed VM and appends its events.
+    fn store_change(tx: &mut WriteTx, act: &mut Act, before: &Vm, mut vm: Vm) -> Result<(), CloudError> {
         vm.updated_at = act.now;
         vm.version += 1;
         vms::put(tx, &vm)?;
@@ -142,7 +142,7 @@ impl Service {
         Ok(())
     }
 
-    /// Writes down how a sync ended and when the next begins, and ends what waited for it.
+    /// Stores the result of a sync and the time of the next one, and ends the refreshes that waited for it.
     pub(crate) fn end_sync(tx: &mut WriteTx, act: &mut Act, provider: &Provider, end: &SyncEnd) -> Result<(), CloudError> {
         let key = (provider.tenant_id, provider.id);
         let Some(provider) = providers::get(tx, key)? else { return Ok(()) };
@@ -159,21 +159,21 @@ impl Service {
                 sync.failures = sync.failures.saturating_add(1);
             }
         }
-        let mut asked_again = false;
+        let mut refresh_pending = false;
         for mut operation in operations::open(tx, key)? {
             if !matches!(operation.work, OperationWork::Refresh { .. }) {
                 continue;
             }
-            // One that was asked for while this sync was under way wants to know what was after that.
+            // A refresh that was requested during this sync waits for the next one.
             if operation.created_at > end.started_at {
-                asked_again = true;
+                refresh_pending = true;
             } else {
                 Self::end_refresh(tx, act, &mut operation, provider.id, end.result.as_ref().err())?;
             }
         }
         let pause = provider.pause(sync.failures);
         let jitter = act.entropy.below(u64::try_from(pause.as_millis() / 10).unwrap_or_default() + 1);
-        let next = if asked_again { act.now } else { act.now + pause + std::time::Duration::from_millis(jitter) };
+        let next = if refresh_pending { act.now } else { act.now + pause + std::time::Duration::from_millis(jitter) };
         sync.due_at = provider.enabled.then_some(next);
         Ok(providers::put_sync(tx, key, &sync)?)
     }

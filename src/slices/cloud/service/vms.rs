@@ -1,4 +1,4 @@
-//! Orders of VMs, and what becomes of them.
+//! The use cases of orders of VMs, and their results.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -26,10 +26,10 @@ use super::{
     providers::check_organization,
 };
 
-/// How long VMs may take to come up before their operation says that they have not.
-const PATIENCE: Duration = Duration::from_mins(15);
+/// How long VMs may take to start before their operation fails.
+const START_TIMEOUT: Duration = Duration::from_mins(15);
 
-/// VMs that are to be created.
+/// The VMs to create.
 #[derive(Clone, Debug)]
 pub(crate) struct NewVms {
     pub(crate) provider_id: CloudProviderId,
@@ -63,7 +63,7 @@ impl NewVms {
     }
 }
 
-/// What of an order can be told before it is given.
+/// The planned result of an order.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) provider: Provider,
@@ -72,13 +72,13 @@ pub(crate) struct Plan {
 }
 
 impl Service {
-    /// Checks an order and works out what it would make. Changes nothing.
+    /// Checks an order and plans its operation and VMs. Changes nothing.
     pub(crate) fn plan_vms(&self, tx: &impl Read, act: &mut Act, reach: &Reach, new: &NewVms) -> Result<Plan, CloudError> {
         let found = providers::get(tx, (act.tenant_id, new.provider_id))?;
-        // Who is restricted to some organizations may order from their providers, or from shared ones for one of them.
+        // A caller restricted to some organizations may order from their providers, and from shared providers for one of them.
         let reachable = |provider: &Provider| provider.organization_id.is_none() || reach.covers(provider.organization_id);
         let Some(provider) = found.filter(reachable) else {
-            let message = format!("there is no provider {}", new.provider_id);
+            let message = format!("the provider {} was not found", new.provider_id);
             return Err(CloudError::Invalid(vec![Fault::new("/provider_id", "not_found", message)]));
         };
         let organization_id = new.organization_id.or(provider.organization_id);
@@ -105,13 +105,13 @@ impl Service {
             updated_at: act.now,
             ended_at: None,
             due_at: Some(act.now),
-            patience_until: act.now + PATIENCE,
+            patience_until: act.now + START_TIMEOUT,
             version: 1,
         };
         Ok(Plan { provider, operation, vms })
     }
 
-    /// Takes the order. The background gives it to the cloud.
+    /// Stores the order. A background task sends it to the cloud.
     pub(crate) fn order_vms(&self, tx: &mut WriteTx, act: &mut Act, reach: &Reach, new: &NewVms) -> Result<Plan, CloudError> {
         let plan = self.plan_vms(tx, act, reach, new)?;
         operations::put(tx, &plan.operation)?;
@@ -122,16 +122,16 @@ impl Service {
         Ok(plan)
     }
 
-    /// The cloud has created the VM of an order.
+    /// Records that the cloud created the VM of an order.
     pub(super) fn vm_created(tx: &mut WriteTx, act: &mut Act, id: VmId, facts: &CloudVm) -> Result<(), CloudError> {
         let Some(mut vm) = vms::get(tx, act.tenant_id, id)? else { return Ok(()) };
-        // A sync may have met it before we knew that it is ours.
+        // A sync may have stored the VM before it was known to belong to this order.
         if let Some(found) = vms::find(tx, (vm.tenant_id, vm.provider_id), &facts.provider_vm_id)?.filter(|found| found.id != id) {
             vms::remove(tx, &found)?;
             announce_vm(tx, act, &VM_REMOVED, &found, None)?;
         }
         let before = vm.facts.state;
-        vm.see(facts, act.now);
+        vm.apply_facts(facts, act.now);
         vm.discovered_at = act.now;
         vm.updated_at = act.now;
         vm.version += 1;
@@ -144,7 +144,7 @@ impl Service {
         Ok(())
     }
 
-    /// The order came to nothing, or to a VM that does not come up.
+    /// Records that the order failed, or that its VM did not start.
     pub(super) fn vm_failed(tx: &mut WriteTx, act: &mut Act, id: VmId, error: &OperationError) -> Result<(), CloudError> {
         let Some(mut vm) = vms::get(tx, act.tenant_id, id)? else { return Ok(()) };
         if !vm.is_known() {

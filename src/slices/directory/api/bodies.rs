@@ -1,4 +1,4 @@
-//! What clients send to create, change and delete records of the directory, and what becomes of several at once.
+//! The request bodies that create, change and delete directory records, and the results of bulk requests.
 
 use poem_openapi::Object;
 use serde::Serialize;
@@ -31,9 +31,9 @@ use super::{
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateOrganization {
-    /// The name.
+    /// The name of the organization.
     name: Text<200>,
-    /// The id in the system that the organization comes from. No other organization can have it.
+    /// The ID of the organization in its source system. Unique in the tenant.
     external_id: Option<Text<200>>,
 }
 
@@ -43,13 +43,13 @@ impl From<CreateOrganization> for model::NewOrganization {
     }
 }
 
-/// What changes in an organization.
+/// A change to an organization.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct OrganizationPatch {
-    /// The name.
+    /// The name of the organization.
     name: Option<Text<200>>,
-    /// The id in the system that the organization comes from.
+    /// The ID of the organization in its source system. Unique in the tenant.
     external_id: Change<Text<200>>,
 }
 
@@ -63,13 +63,13 @@ impl From<OrganizationPatch> for model::OrganizationChange {
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateContact {
-    /// The name.
+    /// The full name of the contact.
     name: Text<200>,
-    /// The e-mail address. No other contact or user can have it.
+    /// The email address. Unique among the contacts and users of the tenant.
     email: Option<Text<254>>,
-    /// The organization that the contact belongs to. A key that is restricted to organizations must give it.
+    /// The ID of the contact's organization. Required for a key that is restricted to organizations.
     organization_id: Option<OrganizationId>,
-    /// The id in the system that the contact comes from. No other contact can have it.
+    /// The ID of the contact in its source system. Unique in the tenant.
     external_id: Option<Text<200>>,
 }
 
@@ -84,19 +84,19 @@ impl From<CreateContact> for model::NewUser {
     }
 }
 
-/// What changes in a contact.
+/// A change to a contact.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ContactPatch {
-    /// The name.
+    /// The full name of the contact.
     name: Option<Text<200>>,
-    /// The e-mail address.
+    /// The email address. Unique among the contacts and users of the tenant.
     email: Change<Text<254>>,
-    /// The organization that the contact belongs to.
+    /// The ID of the contact's organization.
     organization_id: Change<OrganizationId>,
-    /// Whether the contact is still active.
+    /// The status: `active` or `disabled`.
     status: Option<Word<UserStatus>>,
-    /// The id in the system that the contact comes from.
+    /// The ID of the contact in its source system. Unique in the tenant.
     external_id: Change<Text<200>>,
 }
 
@@ -112,7 +112,7 @@ impl From<ContactPatch> for model::ContactChange {
     }
 }
 
-/// The agent on a device. Its status follows from `last_seen_at`.
+/// The agent on a device. tenantd derives its status from `last_seen_at`.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct CreateAgent {
@@ -126,43 +126,43 @@ pub(super) struct CreateAgent {
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateDevice {
-    /// The name.
+    /// The name of the device.
     name: Text<200>,
-    /// The organization that the device belongs to.
+    /// The ID of the organization to which the device belongs.
     organization_id: OrganizationId,
-    /// The id in the system that the device comes from. No other device can have it.
+    /// The ID of the device in its source system. Unique in the tenant.
     external_id: Option<Text<200>>,
-    /// The kind of device. `other` when absent.
+    /// The kind of device. Defaults to `other`.
     class: Option<Word<DeviceClass>>,
-    /// Where the device is in its life. `active` when absent.
+    /// The stage of the device's life cycle. Defaults to `active`.
     lifecycle: Option<Word<Lifecycle>>,
-    /// The place where the device is.
+    /// The location of the device.
     site: Option<Text<200>>,
-    /// The person who uses the device.
+    /// The ID of the person who uses the device.
     owner_id: Option<UserId>,
-    /// Labels of your own.
+    /// Labels that you choose.
     tags: Option<List<Text<50>, MAX_TAGS>>,
-    /// Fields of your own.
+    /// Fields that you define, by name.
     custom_fields: Option<CustomFields<false>>,
     /// The agent on the device.
     agent: Option<CreateAgent>,
-    /// What the device is made of.
+    /// The hardware of the device.
     hardware: Option<Hardware>,
     /// The operating system.
     os: Option<OperatingSystem>,
-    /// How the device is reached.
+    /// The network configuration.
     network: Option<Network>,
-    /// How the device is protected.
+    /// The security software and settings.
     security: Option<Security>,
-    /// Updates of the operating system.
+    /// The state of operating system updates.
     patch: Option<Patch>,
-    /// The installed packages.
+    /// The installed software packages.
     software: Option<List<Software, MAX_SOFTWARE>>,
-    /// The warranty.
+    /// The warranty of the device.
     warranty: Option<Warranty>,
-    /// How the device is doing. `unknown` when absent.
+    /// The health of the device. Defaults to `unknown`.
     health: Option<Word<Health>>,
-    /// When this was found out. The time of the request when absent.
+    /// When this data was collected. Defaults to the time of the request.
     collected_at: Option<Timestamp>,
 }
 
@@ -199,7 +199,7 @@ impl From<CreateDevice> for model::NewDevice {
     }
 }
 
-/// A change of the agent on a device.
+/// A change to the agent on a device.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct AgentPatch {
@@ -209,47 +209,47 @@ pub(super) struct AgentPatch {
     last_seen_at: Change<Timestamp>,
 }
 
-/// What changes in a device. `backup` is not among it: backup jobs decide whether a device is protected.
+/// A change to a device. `backup` is read-only: backup jobs determine whether a device is protected.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct DevicePatch {
-    /// The name.
+    /// The name of the device.
     name: Option<Text<200>>,
-    /// The organization that the device belongs to.
+    /// The ID of the organization to which the device belongs.
     organization_id: Option<OrganizationId>,
-    /// The id in the system that the device comes from.
+    /// The ID of the device in its source system. Unique in the tenant.
     external_id: Change<Text<200>>,
     /// The kind of device.
     class: Option<Word<DeviceClass>>,
-    /// Where the device is in its life.
+    /// The stage of the device's life cycle.
     lifecycle: Option<Word<Lifecycle>>,
-    /// The place where the device is.
+    /// The location of the device.
     site: Change<Text<200>>,
-    /// The person who uses the device.
+    /// The ID of the person who uses the device.
     owner_id: Change<UserId>,
-    /// Labels of your own. The list is replaced.
+    /// Labels that you choose. Replaces the whole list.
     tags: Option<List<Text<50>, MAX_TAGS>>,
-    /// Fields of your own. They change one by one, and `null` removes one.
+    /// Fields that you define, by name. Only the named fields change; `null` removes a field.
     custom_fields: Change<CustomFields<true>>,
     /// The agent on the device.
     agent: Change<AgentPatch>,
-    /// What the device is made of.
+    /// The hardware of the device.
     hardware: Change<HardwareChange>,
     /// The operating system.
     os: Change<OperatingSystemChange>,
-    /// How the device is reached.
+    /// The network configuration.
     network: Change<NetworkChange>,
-    /// How the device is protected.
+    /// The security software and settings.
     security: Change<SecurityChange>,
-    /// Updates of the operating system.
+    /// The state of operating system updates.
     patch: Change<PatchChange>,
-    /// The installed packages. The list is replaced.
+    /// The installed software packages. Replaces the whole list.
     software: Option<List<Software, MAX_SOFTWARE>>,
-    /// The warranty.
+    /// The warranty of the device.
     warranty: Change<WarrantyChange>,
-    /// How the device is doing.
+    /// The health of the device.
     health: Option<Word<Health>>,
-    /// When this was found out.
+    /// When this data was collected.
     collected_at: Option<Timestamp>,
 }
 
@@ -280,10 +280,10 @@ impl From<DevicePatch> for model::DeviceChange {
     }
 }
 
-/// The status that a request for one record would have had, with the record, if there is one, or why it failed.
+/// The status code that a request for this record alone would return, with the record or the error.
 pub(super) type Outcome<T> = (u16, Result<Option<T>, Problem>);
 
-/// What became of several records, of whichever kind.
+/// The results of a bulk request, for any kind of record.
 pub(super) trait Results: Serialize {
     type Record;
 
@@ -296,14 +296,14 @@ macro_rules! bodies {
         $create:ident $create_many:ident, $update:ident $patch:ident $update_many:ident, $remove:ident $remove_many:ident,
         $result:ident $results:ident;
     )*) => {$(
-        /// Several records to create.
+        /// Several records to create in one request.
         #[derive(Clone, Debug, Object)]
         #[oai(skip_serializing_if_is_none)]
         pub(super) struct $create_many {
-            /// The records.
+            /// The records to create.
             #[oai(validator(min_items = 1, max_items = 100))]
             pub(super) $plural: Vec<$create>,
-            /// Creates all or none, which is the default; else each by itself.
+            /// Whether to create all records or none. Defaults to true. If false, each record succeeds or fails on its own.
             pub(super) atomic: Option<bool>,
         }
 
@@ -311,23 +311,24 @@ macro_rules! bodies {
             const MEMBER: &'static str = stringify!($plural);
         }
 
-        /// A change of a record, as a JSON merge patch (RFC 7396). What is absent stays as it is, `null` clears, lists are replaced.
+        /// A change to a record, as a JSON merge patch (RFC 7396). Absent fields keep their values, `null` clears a field, and
+        /// lists are replaced.
         #[derive(Clone, Debug, Object)]
         #[oai(skip_serializing_if_is_none, example)]
         pub(super) struct $update {
-            /// The record, unless the path or the query names it.
+            /// The ID of the record. Required unless the path or the query has it.
             pub(super) id: Option<$id>,
             #[oai(flatten)]
             pub(super) patch: $patch,
         }
 
-        /// One change of several records: of all or of none.
+        /// One change to several records. It applies to all of them or to none.
         #[derive(Clone, Debug, Object)]
         pub(super) struct $update_many {
-            /// The records, each once.
+            /// The IDs of the records, without duplicates.
             #[oai(validator(min_items = 1, max_items = 100, unique_items))]
             pub(super) ids: Vec<$id>,
-            /// The change.
+            /// The change to apply to each record.
             pub(super) patch: $patch,
         }
 
@@ -339,14 +340,14 @@ macro_rules! bodies {
         #[derive(Clone, Debug, Object)]
         #[oai(skip_serializing_if_is_none, example)]
         pub(super) struct $remove {
-            /// The record, unless the query names it.
+            /// The ID of the record. Required unless the query has it.
             pub(super) id: Option<$id>,
         }
 
-        /// Several records to delete: all or none.
+        /// Several records to delete. All are deleted or none.
         #[derive(Clone, Debug, Object)]
         pub(super) struct $remove_many {
-            /// The records, each once.
+            /// The IDs of the records, without duplicates.
             #[oai(validator(min_items = 1, max_items = 100, unique_items))]
             pub(super) ids: Vec<$id>,
         }
@@ -355,29 +356,29 @@ macro_rules! bodies {
             const MEMBER: &'static str = "ids";
         }
 
-        /// What became of one of several records.
+        /// The result for one record of a bulk request.
         #[skip_serializing_none]
         #[derive(Debug, Object, Serialize)]
         #[oai(skip_serializing_if_is_none)]
         pub(super) struct $result {
-            /// The place in the request.
+            /// The index of the record in the request, starting at 0.
             index: usize,
-            /// The status that a request for this record alone would have had.
+            /// The HTTP status that a request for this record alone would return.
             status: u16,
-            /// The record. Absent when it was deleted, or on a failure.
+            /// The record. Absent if it was deleted or the operation failed.
             $member: Option<$record>,
-            /// Why it failed: `code`, `detail` and, for input, `errors`.
+            /// The error, with `code`, `detail` and, for invalid input, `errors`. Absent on success.
             error: Option<ItemProblem>,
         }
 
-        /// What became of several records.
+        /// The results of a bulk request.
         #[derive(Debug, Object, Serialize)]
         pub(super) struct $results {
-            /// A result for each record, in order.
+            /// One result for each record, in the order of the request.
             results: Vec<$result>,
-            /// How many succeeded.
+            /// The number of records that succeeded.
             succeeded: usize,
-            /// How many failed.
+            /// The number of records that failed.
             failed: usize,
         }
 

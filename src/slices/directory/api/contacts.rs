@@ -1,4 +1,4 @@
-//! `/api/directory/contacts`.
+//! `/api/directory/contacts`: the collection and its records.
 
 use poem::Request;
 use poem_openapi::{Object, OpenApi, param::Path};
@@ -12,7 +12,7 @@ use tenantd_base::{
 use tenantd_http::{
     bulk::{Removed, refuse_one},
     idempotency::IdempotencyKey,
-    input::{Filter, Judged, OptionalBody, target},
+    input::{Filter, Lenient, OptionalBody, target},
     need::{Allowed, DirectoryRead, DirectoryWrite},
     outgoing::{Exported, ListOrStream, Streams},
     page::Page,
@@ -32,17 +32,17 @@ use super::{
     },
     Area,
     bodies::{ContactResults, CreateContact, CreateContacts, DeleteContact, DeleteContacts, UpdateContact, UpdateContacts},
-    lists::{ListContacts, Shows, answer},
-    resource::{Desk, Resource},
+    lists::{ListContacts, ListView, answer},
+    resource::{RecordService, Resource},
     wire::Contact,
 };
 
 /// A page of contacts.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct ContactList {
-    /// The contacts.
+    /// The contacts on this page.
     data: Vec<Contact>,
-    /// The place of this page in the whole list.
+    /// The position of this page in the list.
     page: Page,
 }
 
@@ -51,7 +51,7 @@ impl Exported for ContactList {
     const LINES_EXAMPLE: &'static str = "{\"name\":\"Grace Hopper\"}\n{\"_end\":true,\"count\":1}\n";
 }
 
-impl Shows for ContactQuery {
+impl ListView for ContactQuery {
     type Shown = Contact;
     type List = ContactList;
 
@@ -135,28 +135,28 @@ impl Resource for Contacts {
 
 #[derive(Debug, Object)]
 struct ContactTarget {
-    /// The contact, unless the body names it.
+    /// The ID of the contact. Required unless the body has it.
     id: Option<UserId>,
 }
 
 #[derive(Debug, Object)]
 struct RemoveContactTarget {
-    /// The contact, unless the body names it.
+    /// The ID of the contact. Required unless the body has it.
     id: Option<UserId>,
-    /// Another contact that gets the open tickets and devices of this one.
+    /// The ID of another contact that receives the open tickets and devices of this one.
     reassign_to: Option<UserId>,
 }
 
 #[derive(Debug, Object)]
 struct ReassignContact {
-    /// Another contact that gets the open tickets and devices of this one.
+    /// The ID of another contact that receives the open tickets and devices of this one.
     reassign_to: Option<UserId>,
 }
 
 type Answer = OneOrMany<Contact, ContactResults>;
 
 pub(crate) struct ContactsApi {
-    pub(crate) desk: Desk,
+    pub(crate) records: RecordService,
     pub(crate) exports: Streams,
 }
 
@@ -164,9 +164,9 @@ pub(crate) struct ContactsApi {
 impl ContactsApi {
     /// List contacts
     ///
-    /// Returns the contacts that match every filter: people at organizations, who do not sign in. `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or
-    /// `application/x-ndjson`, stream all of them instead. The last line of `ndjson` is `{"_end":true,"count":…}`. A stream takes no
-    /// `limit`, `cursor` and `include_total`.
+    /// Returns the contacts that match all filters. Contacts are people at organizations who do not sign in. `format=csv` and
+    /// `format=ndjson`, or an `Accept` header with only `text/csv` or `application/x-ndjson`, stream all matches. The last line of
+    /// `ndjson` is `{"_end":true,"count":…}`. A stream does not allow `limit`, `cursor` and `include_total`.
     #[oai(path = "/", method = "get", operation_id = "list_contacts")]
     async fn list_contacts(
         &self,
@@ -174,60 +174,60 @@ impl ContactsApi {
         request: &Request,
         query: Filter<ListContacts>,
     ) -> Result<ListOrStream<ContactList>, Problem> {
-        let (wanted, manner) = query.0.query(&auth.principal)?;
-        answer(&self.desk.store, &self.exports, &auth, request, wanted, manner).await
+        let (wanted, options) = query.0.query(&auth.principal)?;
+        answer(&self.records.store, &self.exports, &auth, request, wanted, options).await
     }
 
     /// Create contacts
     ///
-    /// Creates one contact, or up to 100 in `contacts`: all or none, unless `atomic` is false. A key that is
-    /// restricted to organizations must give one of them. A request for several can read and write 4 MiB of records.
+    /// Creates one contact, or up to 100 in `contacts`. A bulk request creates all contacts or none, unless `atomic` is false, and
+    /// can read and write up to 4 MiB of records. A key restricted to organizations must specify one of them.
     #[oai(path = "/", method = "post", operation_id = "create_contacts")]
     async fn create_contacts(
         &self,
         auth: Allowed<DirectoryWrite>,
         idempotency_key: IdempotencyKey,
-        body: Judged<OneOrMany<CreateContact, CreateContacts>>,
+        body: Lenient<OneOrMany<CreateContact, CreateContacts>>,
     ) -> Result<Settled<Answer>, Problem> {
         match body.0 {
-            OneOrMany::One(one) => self.desk.create_one::<Contacts, _>(&auth, idempotency_key, one.into()).await,
+            OneOrMany::One(one) => self.records.create_one::<Contacts, _>(&auth, idempotency_key, one.into()).await,
             OneOrMany::Many(many) => {
                 let news = many.contacts.into_iter().map(Into::into).collect();
-                self.desk.create_many::<Contacts, _>(&auth, idempotency_key, news, many.atomic.unwrap_or(true)).await
+                self.records.create_many::<Contacts, _>(&auth, idempotency_key, news, many.atomic.unwrap_or(true)).await
             }
         }
     }
 
     /// Change contacts
     ///
-    /// Applies a merge patch (RFC 7396) to the contact that `?id=` or `id` names, or with `ids` and `patch` to up to 100 at once, all or
-    /// none. Several have no one version and take no `If-Match`.
+    /// Applies a merge patch (RFC 7396) to the contact in `?id=` or `id`. With `ids` and `patch`, changes up to 100 contacts, all
+    /// or none. A bulk request does not allow `If-Match`.
     #[oai(path = "/", method = "patch", operation_id = "update_contacts")]
     async fn update_contacts(
         &self,
         auth: Allowed<DirectoryWrite>,
         query: Filter<ContactTarget>,
         if_match: IfMatch,
-        body: Judged<OneOrMany<UpdateContact, UpdateContacts>>,
+        body: Lenient<OneOrMany<UpdateContact, UpdateContacts>>,
     ) -> Result<Changed<Answer>, Problem> {
         match body.0 {
             OneOrMany::One(one) => {
                 let id = target(query.0.id, one.id)?;
-                self.desk.update_one::<Contacts, _>(&auth, id, if_match, one.patch.into()).await
+                self.records.update_one::<Contacts, _>(&auth, id, if_match, one.patch.into()).await
             }
             OneOrMany::Many(many) => {
                 refuse_one(query.0.id.is_some(), if_match.is_given())?;
-                self.desk.update_many::<Contacts, _>(&auth, many.ids, many.patch.into()).await
+                self.records.update_many::<Contacts, _>(&auth, many.ids, many.patch.into()).await
             }
         }
     }
 
     /// Delete contacts
     ///
-    /// Deletes the contact that `?id=` or `id` names, or with `ids` up to 100 at once, all or none. While anything refers to an
-    /// contact, the answer is `409 in_use` with the counts in `dependents`. `reassign_to` moves it to another contact first. That
-    /// needs the scopes that write what is moved. One request moves up to 10,000 records. Staff are no
-    /// contacts: delete them through `/api/admin/users`.
+    /// Deletes the contact in `?id=` or `id`. With `ids`, deletes up to 100 contacts, all or none. If other records refer to a
+    /// contact, the response is `409 in_use` with their counts in `dependents`. `reassign_to` first moves these records to another
+    /// contact, up to 10,000 per request. This requires the write scopes of these records. Staff are not contacts: delete them with
+    /// `/api/admin/users`.
     #[oai(path = "/", method = "delete", operation_id = "delete_contacts")]
     async fn delete_contacts(
         &self,
@@ -239,27 +239,27 @@ impl ContactsApi {
         match body.0 {
             OneOrMany::One(one) => {
                 let id = target(query.0.id, one.id)?;
-                self.desk.remove_one::<Contacts>(&auth, id, if_match, query.0.reassign_to).await?;
+                self.records.remove_one::<Contacts>(&auth, id, if_match, query.0.reassign_to).await?;
                 Ok(Removed::one())
             }
             OneOrMany::Many(many) => {
                 refuse_one(query.0.id.is_some(), if_match.is_given())?;
                 super::refuse_reassignment(query.0.reassign_to.is_some())?;
-                self.desk.remove_many::<Contacts>(&auth, many.ids).await
+                self.records.remove_many::<Contacts>(&auth, many.ids).await
             }
         }
     }
 }
 
 pub(crate) struct ContactApi {
-    pub(crate) desk: Desk,
+    pub(crate) records: RecordService,
 }
 
 #[OpenApi(prefix_path = "/api/directory/contacts", tag = "Area::Directory")]
 impl ContactApi {
     /// Read a contact
     ///
-    /// Returns the contact with its `ETag`. With `If-None-Match`, an unchanged contact is answered with 304.
+    /// Returns the contact with its `ETag`. With `If-None-Match`, returns 304 if the contact has not changed.
     #[oai(path = "/:id", method = "get", operation_id = "read_contact")]
     async fn read_contact(
         &self,
@@ -267,7 +267,7 @@ impl ContactApi {
         id: Path<UserId>,
         if_none_match: IfNoneMatch,
     ) -> Result<Found<Contact>, Problem> {
-        let found = self.desk.store.read(|tx| {
+        let found = self.records.store.read(|tx| {
             let user = find_contact(tx, auth.principal.tenant_id, &auth.principal.reach, id.0)?;
             let organization = organization_of(tx, &user)?;
             Ok::<_, DirectoryError>(Contact::new(user, organization))
@@ -278,22 +278,22 @@ impl ContactApi {
 
     /// Change a contact by its path
     ///
-    /// Does the same as the change with `?id=`.
+    /// Changes the contact in the path. Works like `PATCH` with `?id=`.
     #[oai(path = "/:id", method = "patch", operation_id = "update_contact_by_id")]
     async fn update_contact_by_id(
         &self,
         auth: Allowed<DirectoryWrite>,
         id: Path<UserId>,
         if_match: IfMatch,
-        body: Judged<UpdateContact>,
+        body: Lenient<UpdateContact>,
     ) -> Result<Changed<Contact>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
-        self.desk.update_one::<Contacts, _>(&auth, id, if_match, body.0.patch.into()).await
+        self.records.update_one::<Contacts, _>(&auth, id, if_match, body.0.patch.into()).await
     }
 
     /// Delete a contact by its path
     ///
-    /// Does the same as the deletion with `?id=`.
+    /// Deletes the contact in the path. Works like `DELETE` with `?id=`.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_contact_by_id")]
     async fn delete_contact_by_id(
         &self,
@@ -302,7 +302,7 @@ impl ContactApi {
         query: Filter<ReassignContact>,
         if_match: IfMatch,
     ) -> Result<Empty, Problem> {
-        self.desk.remove_one::<Contacts>(&auth, id.0, if_match, query.0.reassign_to).await?;
+        self.records.remove_one::<Contacts>(&auth, id.0, if_match, query.0.reassign_to).await?;
         Ok(Empty::new())
     }
 }

@@ -1,4 +1,4 @@
-//! Custom fields of a device on the wire: names of the tenant's own with texts. In a change, `null` removes a field.
+//! The custom fields of a device on the wire: texts by name. In a change, `null` removes a field.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::super::model::MAX_CUSTOM_FIELDS;
 
 type FieldText = Text<1000>;
 
-/// With `NULLS` a field can be null.
+/// If `NULLS` is true, a value can be null.
 #[derive(Clone, Debug, Default)]
 pub(super) struct CustomFields<const NULLS: bool>(pub(super) BTreeMap<String, Option<String>>);
 
@@ -34,7 +34,7 @@ fn schema(nulls: bool) -> MetaSchema {
         FieldText::schema_ref()
     };
     MetaSchema {
-        description: Some("Fields of your own: names of 1 to 100 characters with texts."),
+        description: Some("Fields that you define: text values by name. A name has 1 to 100 characters."),
         additional_properties: Some(Box::new(value)),
         max_properties: Some(MAX_CUSTOM_FIELDS),
         example: Some(json!({"rack": "B7"})),

@@ -1,5 +1,5 @@
-//! Devices as clients see and send them. What an agent sends of a device and what is shown of it have the same sections, so each is
-//! declared once, with its bounds in the types of its fields.
+//! Devices on the wire. Requests and responses have the same sections of a device, so each section is declared once. The types of
+//! its fields define its limits.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use super::{
 pub(super) const MAX_TAGS: usize = 64;
 pub(super) const MAX_SOFTWARE: usize = 2000;
 
-/// A part of a device on the wire, of the same name and fields as in the model.
+/// A section of a device on the wire, with the same name and fields as in the model.
 macro_rules! section {
     ($(#[$doc:meta])* $name:ident changed by $change:ident { $($fields:tt)* }) => {
         section!($(#[$doc])* $name { $($fields)* });
@@ -76,7 +76,7 @@ macro_rules! section {
     };
 }
 
-/// The change of a part of a device: what is absent stays as it is, and `null` clears.
+/// The change of a section: absent fields keep their values, and `null` clears a field.
 macro_rules! section_change {
     (
         $change:ident {
@@ -86,8 +86,8 @@ macro_rules! section_change {
             $(lists { $($(#[$list_doc:meta])* $list:ident: $list_type:ty,)* })?
         }
     ) => {
-        /// A change of this section. Fields that are absent stay as they are, `null` clears a field, and lists are replaced. A new
-        /// section needs the fields that the record requires.
+        /// A change to this section. Absent fields keep their values, `null` clears a field, and lists are replaced. If the device
+        /// does not have the section yet, the required fields of the section must be present.
         #[derive(Clone, Debug, Object, Deserialize)]
         #[oai(skip_serializing_if_is_none)]
         #[serde(deny_unknown_fields)]
@@ -112,16 +112,16 @@ macro_rules! section_change {
 }
 
 section!(
-    /// What the device is made of.
+    /// The hardware of a device.
     Hardware changed by HardwareChange {
         optional {
-            /// The maker.
+            /// The manufacturer of the device.
             manufacturer: Text<200>,
-            /// The model.
+            /// The model of the device.
             model: Text<200>,
-            /// The serial number.
+            /// The serial number of the device.
             serial: Text<200>,
-            /// The size of the memory.
+            /// The size of the memory in bytes.
             memory_bytes: u64,
         }
         sections {
@@ -137,12 +137,12 @@ section!(
     }
 );
 section!(
-    /// The processors.
+    /// The processors of a device.
     Cpu changed by CpuChange {
         optional {
             /// The model of the processors.
             model: Text<200>,
-            /// The number of cores.
+            /// The number of processor cores.
             cores: u32,
         }
     }
@@ -151,11 +151,11 @@ section!(
     /// A physical disk.
     Disk {
         optional {
-            /// The model.
+            /// The model of the disk.
             model: Text<200>,
-            /// The size.
+            /// The size of the disk in bytes.
             bytes: u64,
-            /// The kind, such as `ssd`, `hdd` or `nvme`.
+            /// The kind of disk, such as `ssd`, `hdd` or `nvme`.
             kind: Text<50>,
         }
     }
@@ -164,36 +164,36 @@ section!(
     /// A file system.
     Volume {
         required {
-            /// The name, such as `C:` or `/home`.
+            /// The name of the file system, such as `C:` or `/home`.
             name: Text<200>,
         }
         optional {
-            /// The size.
+            /// The size of the file system in bytes.
             bytes: u64,
-            /// The free space.
+            /// The free space in bytes.
             free_bytes: u64,
-            /// Whether the volume is encrypted.
+            /// Whether the file system is encrypted.
             encrypted: bool,
         }
     }
 );
 section!(
-    /// The operating system.
+    /// The operating system of a device.
     OperatingSystem changed by OperatingSystemChange {
         required {
-            /// The family.
+            /// The family of the operating system.
             family: Word<OsFamily>,
         }
         optional {
-            /// The name, such as `Windows 11 Pro`.
+            /// The full name, such as `Windows 11 Pro`.
             name: Text<200>,
-            /// The version.
+            /// The version, such as `24H2`.
             version: Text<100>,
-            /// The build.
+            /// The build number.
             build: Text<100>,
-            /// Whether the device needs a restart.
+            /// Whether the device must restart to complete updates.
             reboot_required: bool,
-            /// When its maker stops to support it.
+            /// When the vendor ends support.
             eol_at: Timestamp,
             /// When the device last started.
             last_boot_at: Timestamp,
@@ -201,14 +201,14 @@ section!(
     }
 );
 section!(
-    /// How the device is reached.
+    /// The network configuration of a device.
     Network changed by NetworkChange {
         optional {
             /// The host name, with or without its domain.
             hostname: Text<255>,
-            /// The address that the device is reached at.
+            /// The primary IP address of the device.
             primary_ip: Text<45>,
-            /// The address that others see.
+            /// The public IP address of the device.
             public_ip: Text<45>,
         }
         lists {
@@ -221,24 +221,24 @@ section!(
     /// A network interface.
     Interface {
         optional {
-            /// The name, such as `eth0`.
+            /// The name of the interface, such as `eth0`.
             name: Text<200>,
-            /// The hardware address.
+            /// The MAC address.
             mac: Text<32>,
         }
         lists {
-            /// The addresses.
+            /// The IP addresses of the interface.
             ips: List<Text<45>, 64>,
         }
     }
 );
 section!(
-    /// How the device is protected.
+    /// The security software and settings of a device.
     Security changed by SecurityChange {
         optional {
-            /// The product that protects it.
+            /// The name of the antivirus product.
             antivirus: Text<200>,
-            /// Whether a firewall is on.
+            /// Whether the firewall is enabled.
             firewall: bool,
             /// Whether the disks are encrypted.
             disk_encryption: bool,
@@ -246,10 +246,10 @@ section!(
     }
 );
 section!(
-    /// Updates of the operating system.
+    /// The state of operating system updates.
     Patch changed by PatchChange {
         required {
-            /// Whether updates are missing.
+            /// The update status.
             status: Word<PatchStatus>,
             /// The number of missing critical updates.
             missing_critical: u32,
@@ -257,28 +257,28 @@ section!(
             missing_other: u32,
         }
         optional {
-            /// When the device was last scanned.
+            /// When the device was last scanned for updates.
             last_scan_at: Timestamp,
         }
     }
 );
 section!(
-    /// An installed package.
+    /// An installed software package.
     Software {
         required {
-            /// The name.
+            /// The name of the package.
             name: Text<300>,
         }
         optional {
-            /// The version.
+            /// The version of the package.
             version: Text<100>,
-            /// The publisher.
+            /// The publisher of the package.
             publisher: Text<200>,
         }
     }
 );
 section!(
-    /// The maker's or seller's warranty.
+    /// The warranty of a device.
     Warranty changed by WarrantyChange {
         required {
             /// The status of the warranty.
@@ -291,30 +291,31 @@ section!(
     }
 );
 section!(
-    /// Whether the device is backed up, as its backup jobs and the settings say. It is what the backup report counts.
+    /// The backup state of a device, derived from its backup jobs and the backup configuration. The backup report counts the same
+    /// values.
     BackupState {
         required {
-            /// Whether the device is to be backed up: in use (`active` or `in_repair`), of a class that the settings name, and not switched
-            /// off.
+            /// Whether the device must be backed up: in use (`active` or `in_repair`), of a class in the configured `workloads`,
+            /// with backups enabled.
             eligible: bool,
-            /// Whether an eligible device has a restore point of the last 30 days.
+            /// Whether an eligible device has a restore point from the last 30 days.
             protected: bool,
         }
         optional {
-            /// When the newest restore point was made; absent for a device that was never backed up.
+            /// When the newest restore point was made. Absent if the device was never backed up.
             last_success_at: Timestamp,
         }
     }
 );
 
-/// Holds a part of a device that does not come through the API to the bounds of the API: as it would be sent, it must be readable.
+/// Applies the limits of the API to a section that does not come through the API: it must be valid as a request.
 fn check_section<T: Mirror<W>, W: Serialize + for<'a> Deserialize<'a>>(name: &str, section: Option<T>) -> Result<(), String> {
     let Some(section) = section else { return Ok(()) };
-    let told = |error: serde_json::Error| format!("{name}: {error}");
-    serde_json::from_value::<W>(serde_json::to_value(section.mirror()).map_err(told)?).map(drop).map_err(told)
+    let message = |error: serde_json::Error| format!("{name}: {error}");
+    serde_json::from_value::<W>(serde_json::to_value(section.mirror()).map_err(message)?).map(drop).map_err(message)
 }
 
-/// The same for all parts of a device.
+/// Applies the limits of the API to all sections of a device.
 pub(super) fn check_details(details: &model::Details, agent_version: Option<&str>) -> Result<(), String> {
     let details = details.clone();
     check_section::<_, Text<100>>("agent_version", agent_version.map(str::to_owned))?;
@@ -339,72 +340,72 @@ impl From<model::Software> for Software {
     }
 }
 
-/// The agent on the device.
+/// The agent on a device.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub struct Agent {
-    /// What the agent is doing now.
+    /// The status of the agent at the time of the response.
     pub status: AgentStatus,
-    /// The version of the agent.
+    /// The version of the agent. Absent if it is unknown.
     pub version: Option<String>,
-    /// When the agent was last seen.
+    /// When the agent was last seen. Absent if it never was.
     pub last_seen_at: Option<Timestamp>,
 }
 
-/// A device that the tenant looks after. A section that nobody has told of is absent.
+/// A device that the tenant manages. A section is absent if no source has reported it.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub struct Device {
-    /// The device.
+    /// The ID of the device.
     pub id: DeviceId,
-    /// The id in the system that the device comes from.
+    /// The ID of the device in its source system. Absent if it has none.
     pub external_id: Option<String>,
-    /// The name.
+    /// The name of the device.
     pub name: String,
     /// The kind of device.
     pub class: Word<DeviceClass>,
-    /// Where the device is in its life.
+    /// The stage of the device's life cycle.
     pub lifecycle: Word<Lifecycle>,
-    /// The organization that the device belongs to.
+    /// The organization to which the device belongs.
     pub organization: OrganizationReference,
-    /// The place where the device is.
+    /// The location of the device.
     pub site: Option<String>,
-    /// The person who uses the device. Absent when they no longer exist.
+    /// The person who uses the device. Absent if there is none or the person was deleted.
     pub owner: Option<PersonReference>,
-    /// Labels of your own.
+    /// Labels that you choose.
     pub tags: Vec<String>,
-    /// Fields of your own.
+    /// Fields that you define, by name.
     pub custom_fields: BTreeMap<String, String>,
     /// The agent on the device.
     pub agent: Agent,
-    /// What the device is made of.
+    /// The hardware of the device.
     pub hardware: Option<Hardware>,
     /// The operating system.
     pub os: Option<OperatingSystem>,
-    /// How the device is reached.
+    /// The network configuration.
     pub network: Option<Network>,
-    /// How the device is protected.
+    /// The security software and settings.
     pub security: Option<Security>,
-    /// Updates of the operating system.
+    /// The state of operating system updates.
     pub patch: Option<Patch>,
-    /// The installed packages.
+    /// The installed software packages.
     pub software: Vec<Software>,
-    /// The warranty.
+    /// The warranty of the device.
     pub warranty: Option<Warranty>,
-    /// Whether the device is backed up. Read-only: backup jobs decide it. Absent until the backup report has looked at the device, moments
-    /// after its creation.
+    /// The backup state. Read-only, because backup jobs determine it. Absent until tenantd has evaluated the device, seconds after
+    /// its creation.
     pub backup: Option<BackupState>,
-    /// How the device is doing.
+    /// The health of the device.
     pub health: Word<Health>,
-    /// When what is known of the device was found out.
+    /// When the data of this device was collected.
     pub collected_at: Timestamp,
     /// When the record was created.
     pub created_at: Timestamp,
-    /// When the record last changed.
+    /// When the record was last changed.
     pub updated_at: Timestamp,
-    /// Counts the changes of this record.
+    /// The version of the record. It increases with each change.
     pub version: u64,
 }
 

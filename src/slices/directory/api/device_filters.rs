@@ -1,4 +1,4 @@
-//! What devices can be asked for by, and how it becomes a query. The list of devices and the reports on them share it.
+//! The filters for devices and their conversion to a query. The list of devices and the reports share them.
 
 use poem_openapi::Object;
 
@@ -16,111 +16,116 @@ use super::super::{
     service::Directory,
 };
 
-/// Which devices a list or a report is about. The longest list that a filter takes fits into the head of a request.
+/// Selects the devices of a list or a report. The longest list in one filter fits into the head of a request.
 #[derive(Clone, Debug, Object)]
 pub struct DeviceFilters {
-    /// Devices of one of these organizations.
+    /// Returns only devices of these organizations.
     #[oai(validator(min_items = 1, max_items = 200))]
     organization_id: Option<Vec<OrganizationId>>,
-    /// At one of these sites; the whole name, without case and accents.
+    /// Returns only devices at these sites. Matches the whole name, ignoring case and accents.
     #[oai(validator(min_items = 1, max_items = 50))]
     site: Option<Vec<Text<200>>>,
-    /// Devices of one of these kinds.
+    /// Returns only devices of these kinds.
     #[oai(validator(min_items = 1, max_items = 10))]
     class: Option<Vec<Word<DeviceClass>>>,
-    /// Devices with one of these families of operating systems.
+    /// Returns only devices with an operating system of these families.
     #[oai(validator(min_items = 1, max_items = 8))]
     os_family: Option<Vec<Word<OsFamily>>>,
-    /// A part of the operating system's name, without case and accents.
+    /// Returns only devices whose operating system name contains one of these texts, ignoring case and accents.
     #[oai(validator(min_items = 1, max_items = 50))]
     os_name: Option<Vec<Text<200>>>,
-    /// The whole version of the operating system, without case.
+    /// Returns only devices with one of these operating system versions. Matches the whole version, ignoring case.
     #[oai(validator(min_items = 1, max_items = 50))]
     os_version: Option<Vec<Text<100>>>,
-    /// The whole name of the device, without case and accents.
+    /// Returns only devices with one of these names. Matches the whole name, ignoring case and accents.
     #[oai(validator(min_items = 1, max_items = 50))]
     name: Option<Vec<Text<200>>>,
-    /// The id in the system that the device comes from.
+    /// Returns only devices with one of these IDs in their source system.
     #[oai(validator(min_items = 1, max_items = 50))]
     external_id: Option<Vec<Text<200>>>,
-    /// The host name, in full or without its domain, without case.
+    /// Returns only devices with one of these host names, with or without the domain, ignoring case.
     #[oai(validator(min_items = 1, max_items = 50))]
     hostname: Option<Vec<Text<255>>>,
-    /// Devices of one of these owners.
+    /// Returns only devices of these owners.
     #[oai(validator(min_items = 1, max_items = 200))]
     owner_id: Option<Vec<UserId>>,
-    /// The whole value of a custom field, without case and accents.
+    /// Returns only devices with one of these values in any custom field. Matches the whole value, ignoring case and accents.
     #[oai(validator(min_items = 1, max_items = 20))]
     custom_field: Option<Vec<Text<1000>>>,
-    /// The status of the agent at the moment of the request.
+    /// Returns only devices whose agent has one of these statuses at the time of the request.
     #[oai(validator(min_items = 1, max_items = 4))]
     agent_status: Option<Vec<AgentStatus>>,
-    /// Devices whose agent was last seen before this time. One that was never seen is in neither this nor `last_seen_after`.
+    /// Returns only devices whose agent was last seen before this time. Agents that were never seen match neither this nor
+    /// `last_seen_after`.
     last_seen_before: Option<Timestamp>,
-    /// Devices whose agent was seen after this time.
+    /// Returns only devices whose agent was last seen after this time.
     last_seen_after: Option<Timestamp>,
-    /// A part of the maker's name, without case and accents.
+    /// Returns only devices whose manufacturer contains one of these texts, ignoring case and accents.
     #[oai(validator(min_items = 1, max_items = 50))]
     manufacturer: Option<Vec<Text<200>>>,
-    /// A part of the model's name, without case and accents.
+    /// Returns only devices whose model contains one of these texts, ignoring case and accents.
     #[oai(validator(min_items = 1, max_items = 50))]
     model: Option<Vec<Text<200>>>,
-    /// The whole serial number, without case.
+    /// Returns only devices with one of these serial numbers. Matches the whole number, ignoring case.
     #[oai(validator(min_items = 1, max_items = 50))]
     serial: Option<Vec<Text<200>>>,
-    /// An address, or a network such as `192.0.2.0/24`: of the device itself, its public one, or of one of its interfaces.
+    /// Returns only devices with one of these IP addresses, or with an address in a network such as `192.0.2.0/24`. Includes the
+    /// primary, public and interface addresses.
     #[oai(validator(min_items = 1, max_items = 50))]
     ip: Option<Vec<Text<50>>>,
-    /// A hardware address in any spelling, or its first three bytes for all devices of a maker of network cards.
+    /// Returns only devices with one of these MAC addresses, in any notation. The first three bytes alone match all addresses of a
+    /// manufacturer.
     #[oai(validator(min_items = 1, max_items = 50))]
     mac: Option<Vec<Text<32>>>,
-    /// Devices with one of these tags, without case and accents.
+    /// Returns only devices with at least one of these tags, ignoring case and accents.
     #[oai(validator(min_items = 1, max_items = 50))]
     tag: Option<Vec<Text<100>>>,
-    /// Devices at one of these places in their life.
+    /// Returns only devices in these stages of their life cycle.
     #[oai(validator(min_items = 1, max_items = 5))]
     lifecycle: Option<Vec<Word<Lifecycle>>>,
-    /// A device of whose warranty nobody has told is `unknown`.
+    /// Returns only devices with one of these warranty statuses. A device without warranty data has the status `unknown`.
     #[oai(validator(min_items = 1, max_items = 5))]
     warranty_status: Option<Vec<Word<WarrantyStatus>>>,
-    /// Devices with an end of warranty that is known, before this time.
+    /// Returns only devices whose warranty ends before this time. Devices without a known end do not match.
     warranty_ends_before: Option<Timestamp>,
-    /// A device of whose updates nobody has told is `unknown`.
+    /// Returns only devices with one of these update statuses. A device without update data has the status `unknown`.
     #[oai(validator(min_items = 1, max_items = 5))]
     patch_status: Option<Vec<Word<PatchStatus>>>,
-    /// `false` has also the devices of which nobody has told whether they need one.
+    /// Returns only devices that need a restart (`true`) or not (`false`). `false` includes devices for which this is unknown.
     reboot_required: Option<bool>,
-    /// Devices that are to be backed up, and have a restore point of the last 30 days (`true`) or not (`false`), as the backup report counts
-    /// them. A device that is not to be backed up, such as a printer or a retired one, is in neither.
+    /// Returns only eligible devices with a restore point from the last 30 days (`true`) or without one (`false`), as in the backup
+    /// report. Devices that are not eligible for backup, such as printers and retired devices, match neither.
     protected: Option<bool>,
-    /// Devices that have one of these packages: the whole name without case, or its beginning with a `*` behind it; with `>=`, `>`, `<`,
-    /// `<=` or `=` and a version behind the name only those of such a version, as in `Google Chrome<131.0.6778`. A version begins with a
-    /// number. Versions are compared number by number, and a missing part is 0. An epoch counts first: `1:1.0` is more than `2.0`.
-    /// Words for pre-releases (`dev`, `alpha`, `beta`, `pre`, `rc`) come before the number alone, other texts after it: `2.0-rc1` is less than
-    /// `2.0`, and `1.0.2a` is more than `1.0.2`. A package whose version is not known fits no comparison.
+    /// Returns only devices with at least one of these packages. The value is the whole name, ignoring case, or the start of a name
+    /// followed by `*`. To match versions, append `>=`, `>`, `<`, `<=` or `=` and a version, as in `Google Chrome<131.0.6778`. A
+    /// version starts with a number. Versions are compared number by number, and a missing part counts as 0. An epoch is compared
+    /// first: `1:1.0` is greater than `2.0`. Pre-release words (`dev`, `alpha`, `beta`, `pre`, `rc`) sort before the plain number,
+    /// other texts after it: `2.0-rc1` is less than `2.0`, and `1.0.2a` is greater than `1.0.2`. Packages without a known version
+    /// match no comparison.
     #[oai(validator(min_items = 1, max_items = 20))]
     software: Option<Vec<Text<400>>>,
-    /// Devices that lack one of these packages, in the forms of `software`.
+    /// Returns only devices that lack at least one of these packages, in the syntax of `software`.
     #[oai(validator(min_items = 1, max_items = 20))]
     software_missing: Option<Vec<Text<400>>>,
-    /// Devices that are doing so.
+    /// Returns only devices with one of these health states.
     #[oai(validator(min_items = 1, max_items = 4))]
     health: Option<Vec<Word<Health>>>,
-    /// A part of the name, the host name, the serial number, the model, the owner's name or a tag, without case and accents.
+    /// Returns only devices whose name, host name, serial number, model, owner's name or tags contain this text, ignoring case and
+    /// accents.
     q: Option<Text<200>>,
-    /// Devices whose record was created after this time.
+    /// Returns only devices created after this time.
     created_after: Option<Timestamp>,
-    /// Devices whose record was created before this time.
+    /// Returns only devices created before this time.
     created_before: Option<Timestamp>,
-    /// Devices whose record changed after this time.
+    /// Returns only devices last changed after this time.
     updated_after: Option<Timestamp>,
-    /// Devices whose record last changed before this time.
+    /// Returns only devices last changed before this time.
     updated_before: Option<Timestamp>,
 }
 
-/// On whose behalf, and when.
+/// The caller and the time of a query.
 #[derive(Clone, Debug)]
-pub struct Asker {
+pub struct QueryContext {
     pub tenant_id: TenantId,
     pub reach: Reach,
     pub now: Timestamp,
@@ -131,7 +136,7 @@ fn words<T: Copy>(words: Option<&Vec<Word<T>>>) -> Vec<T> {
     words.into_iter().flatten().map(|word| word.0).collect()
 }
 
-/// Reads filters, and remembers all that is wrong with them.
+/// Parses filters and collects all validation errors.
 #[derive(Default)]
 struct Reader(Vec<Fault>);
 
@@ -158,7 +163,7 @@ impl Reader {
         for text in texts.into_iter().flatten().map(Text::as_str) {
             match AddressFilter::parse(text) {
                 Some(address) => read.push(address),
-                None => self.fault("ip", format!("{text} is neither an address nor a network"), None),
+                None => self.fault("ip", format!("{text} is not an IP address or a network such as 192.0.2.0/24"), None),
             }
         }
         read
@@ -169,7 +174,7 @@ impl Reader {
         for text in texts.into_iter().flatten().map(Text::as_str) {
             match MacFilter::parse(text) {
                 Some(mac) => read.push(mac),
-                None => self.fault("mac", format!("{text} is no hardware address, nor the first three bytes of one"), None),
+                None => self.fault("mac", format!("{text} is not a MAC address or the first three bytes of one"), None),
             }
         }
         read
@@ -187,7 +192,7 @@ impl Reader {
     }
 }
 
-/// Comparisons as other languages write them.
+/// Suggests a fix for the comparison operators of other languages.
 fn corrected(text: &str) -> Option<String> {
     [("==", "="), ("=>", ">="), ("=<", "<=")].iter().find_map(|(wrong, right)| {
         let corrected = text.replacen(wrong, right, 1);
@@ -196,7 +201,7 @@ fn corrected(text: &str) -> Option<String> {
 }
 
 impl DeviceFilters {
-    pub fn query(&self, asker: Asker) -> Result<DeviceQuery, Vec<Fault>> {
+    pub fn query(&self, query_context: QueryContext) -> Result<DeviceQuery, Vec<Fault>> {
         let mut reader = Reader::default();
         let details = DetailsQuery {
             os_families: words(self.os_family.as_ref()),
@@ -217,7 +222,7 @@ impl DeviceFilters {
             software: reader.software("software", self.software.as_ref()),
             software_missing: reader.software("software_missing", self.software_missing.as_ref()),
         };
-        let Asker { tenant_id, reach, now, directory } = asker;
+        let QueryContext { tenant_id, reach, now, directory } = query_context;
         let query = DeviceQuery {
             tenant_id,
             reach,
@@ -251,7 +256,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comparisons_of_other_languages_are_corrected() {
+    fn operators_of_other_languages_are_corrected() {
         assert_eq!(corrected("a==1").as_deref(), Some("a=1"));
         assert_eq!(corrected("a=>1").as_deref(), Some("a>=1"));
         assert_eq!(corrected("a>>1"), None);

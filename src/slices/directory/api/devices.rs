@@ -1,4 +1,4 @@
-//! `/api/directory/devices`.
+//! `/api/directory/devices`: the collection and its records.
 
 use poem::Request;
 use poem_openapi::{Object, OpenApi, param::Path};
@@ -12,7 +12,7 @@ use tenantd_base::{
 use tenantd_http::{
     bulk::{Removed, refuse_one},
     idempotency::IdempotencyKey,
-    input::{Filter, Judged, OptionalBody, target},
+    input::{Filter, Lenient, OptionalBody, target},
     need::{Allowed, DirectoryRead, DirectoryWrite},
     outgoing::{Exported, ListOrStream, Streams},
     page::Page,
@@ -33,17 +33,17 @@ use super::{
     Area,
     bodies::{CreateDevice, CreateDevices, DeleteDevice, DeleteDevices, DeviceResults, UpdateDevice, UpdateDevices},
     device::Device,
-    device_filters::Asker,
-    lists::{ListDevices, Shows, answer},
-    resource::{Desk, Resource},
+    device_filters::QueryContext,
+    lists::{ListDevices, ListView, answer},
+    resource::{RecordService, Resource},
 };
 
 /// A page of devices.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct DeviceList {
-    /// The devices.
+    /// The devices on this page.
     data: Vec<Device>,
-    /// The place of this page in the whole list.
+    /// The position of this page in the list.
     page: Page,
 }
 
@@ -52,7 +52,7 @@ impl Exported for DeviceList {
     const LINES_EXAMPLE: &'static str = "{\"name\":\"ACME-PC-7\"}\n{\"_end\":true,\"count\":1}\n";
 }
 
-impl Shows for DeviceQuery {
+impl ListView for DeviceQuery {
     type Shown = Device;
     type List = DeviceList;
 
@@ -192,28 +192,28 @@ impl Resource for Devices {
 
 #[derive(Debug, Object)]
 struct DeviceTarget {
-    /// The device, unless the body names it.
+    /// The ID of the device. Required unless the body has it.
     id: Option<DeviceId>,
 }
 
 #[derive(Debug, Object)]
 struct RemoveDeviceTarget {
-    /// The device, unless the body names it.
+    /// The ID of the device. Required unless the body has it.
     id: Option<DeviceId>,
-    /// Another device that takes the place of this one in open tickets.
+    /// The ID of another device that replaces this one in open tickets.
     reassign_to: Option<DeviceId>,
 }
 
 #[derive(Debug, Object)]
 struct ReassignDevice {
-    /// Another device that takes the place of this one in open tickets.
+    /// The ID of another device that replaces this one in open tickets.
     reassign_to: Option<DeviceId>,
 }
 
 type Answer = OneOrMany<Device, DeviceResults>;
 
 pub(crate) struct DevicesApi {
-    pub(crate) desk: Desk,
+    pub(crate) records: RecordService,
     pub(crate) exports: Streams,
 }
 
@@ -221,8 +221,8 @@ pub(crate) struct DevicesApi {
 impl DevicesApi {
     /// List devices
     ///
-    /// Returns the devices that match every filter. `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or
-    /// `application/x-ndjson`, stream all of them instead. The last line of `ndjson` is `{"_end":true,"count":…}`. A stream takes no
+    /// Returns the devices that match all filters. `format=csv` and `format=ndjson`, or an `Accept` header with only `text/csv` or
+    /// `application/x-ndjson`, stream all matches. The last line of `ndjson` is `{"_end":true,"count":…}`. A stream does not allow
     /// `limit`, `cursor` and `include_total`.
     #[oai(path = "/", method = "get", operation_id = "list_devices")]
     async fn list_devices(
@@ -231,63 +231,63 @@ impl DevicesApi {
         request: &Request,
         query: Filter<ListDevices>,
     ) -> Result<ListOrStream<DeviceList>, Problem> {
-        let (filters, manner) = query.0.parts();
+        let (filters, options) = query.0.parts();
         let (tenant_id, reach) = (auth.principal.tenant_id, auth.principal.reach.clone());
-        let asker = Asker { tenant_id, reach, now: auth.context.now, directory: self.desk.directory };
-        let wanted = filters.query(asker)?;
-        answer(&self.desk.store, &self.exports, &auth, request, wanted, manner).await
+        let query_context = QueryContext { tenant_id, reach, now: auth.context.now, directory: self.records.directory };
+        let wanted = filters.query(query_context)?;
+        answer(&self.records.store, &self.exports, &auth, request, wanted, options).await
     }
 
     /// Create devices
     ///
-    /// Creates one device, or up to 100 in `devices`: all or none, unless `atomic` is false. `backup` is
-    /// read-only. A request for several can read and write 4 MiB of records.
+    /// Creates one device, or up to 100 in `devices`. A bulk request creates all devices or none, unless `atomic` is false, and can
+    /// read and write up to 4 MiB of records. `backup` is read-only.
     #[oai(path = "/", method = "post", operation_id = "create_devices")]
     async fn create_devices(
         &self,
         auth: Allowed<DirectoryWrite>,
         idempotency_key: IdempotencyKey,
-        body: Judged<OneOrMany<CreateDevice, CreateDevices>>,
+        body: Lenient<OneOrMany<CreateDevice, CreateDevices>>,
     ) -> Result<Settled<Answer>, Problem> {
         match body.0 {
-            OneOrMany::One(one) => self.desk.create_one::<Devices, _>(&auth, idempotency_key, one.into()).await,
+            OneOrMany::One(one) => self.records.create_one::<Devices, _>(&auth, idempotency_key, one.into()).await,
             OneOrMany::Many(many) => {
                 let news = many.devices.into_iter().map(Into::into).collect();
-                self.desk.create_many::<Devices, _>(&auth, idempotency_key, news, many.atomic.unwrap_or(true)).await
+                self.records.create_many::<Devices, _>(&auth, idempotency_key, news, many.atomic.unwrap_or(true)).await
             }
         }
     }
 
     /// Change devices
     ///
-    /// Applies a merge patch (RFC 7396) to the device that `?id=` or `id` names, or with `ids` and `patch` to up to 100 at once, all or
-    /// none. Several have no one version and take no `If-Match`.
+    /// Applies a merge patch (RFC 7396) to the device in `?id=` or `id`. With `ids` and `patch`, changes up to 100 devices, all or
+    /// none. A bulk request does not allow `If-Match`.
     #[oai(path = "/", method = "patch", operation_id = "update_devices")]
     async fn update_devices(
         &self,
         auth: Allowed<DirectoryWrite>,
         query: Filter<DeviceTarget>,
         if_match: IfMatch,
-        body: Judged<OneOrMany<UpdateDevice, UpdateDevices>>,
+        body: Lenient<OneOrMany<UpdateDevice, UpdateDevices>>,
     ) -> Result<Changed<Answer>, Problem> {
         match body.0 {
             OneOrMany::One(one) => {
                 let id = target(query.0.id, one.id)?;
-                self.desk.update_one::<Devices, _>(&auth, id, if_match, one.patch.into()).await
+                self.records.update_one::<Devices, _>(&auth, id, if_match, one.patch.into()).await
             }
             OneOrMany::Many(many) => {
                 refuse_one(query.0.id.is_some(), if_match.is_given())?;
-                self.desk.update_many::<Devices, _>(&auth, many.ids, many.patch.into()).await
+                self.records.update_many::<Devices, _>(&auth, many.ids, many.patch.into()).await
             }
         }
     }
 
     /// Delete devices
     ///
-    /// Deletes the device that `?id=` or `id` names, or with `ids` up to 100 at once, all or none. While anything refers to an
-    /// device, the answer is `409 in_use` with the counts in `dependents`. `reassign_to` moves it to another device first. That
-    /// needs the scopes that write what is moved. One request moves up to 10,000 records. Restore points
-    /// count while the device is in use: set its `lifecycle` to `retired` first. Backup settings and restore points are not moved: they go
+    /// Deletes the device in `?id=` or `id`. With `ids`, deletes up to 100 devices, all or none. If other records refer to a
+    /// device, the response is `409 in_use` with their counts in `dependents`. `reassign_to` first moves these records to another
+    /// device, up to 10,000 per request. This requires the write scopes of these records. Restore points also count while the
+    /// device is in use: set its `lifecycle` to `retired` first. Backup settings and restore points cannot move; they are deleted
     /// with the device.
     #[oai(path = "/", method = "delete", operation_id = "delete_devices")]
     async fn delete_devices(
@@ -300,27 +300,27 @@ impl DevicesApi {
         match body.0 {
             OneOrMany::One(one) => {
                 let id = target(query.0.id, one.id)?;
-                self.desk.remove_one::<Devices>(&auth, id, if_match, query.0.reassign_to).await?;
+                self.records.remove_one::<Devices>(&auth, id, if_match, query.0.reassign_to).await?;
                 Ok(Removed::one())
             }
             OneOrMany::Many(many) => {
                 refuse_one(query.0.id.is_some(), if_match.is_given())?;
                 super::refuse_reassignment(query.0.reassign_to.is_some())?;
-                self.desk.remove_many::<Devices>(&auth, many.ids).await
+                self.records.remove_many::<Devices>(&auth, many.ids).await
             }
         }
     }
 }
 
 pub(crate) struct DeviceApi {
-    pub(crate) desk: Desk,
+    pub(crate) records: RecordService,
 }
 
 #[OpenApi(prefix_path = "/api/directory/devices", tag = "Area::Directory")]
 impl DeviceApi {
     /// Read a device
     ///
-    /// Returns the device with everything that is known of it, and its `ETag`. `backup` changes without a new version of the device.
+    /// Returns the complete device with its `ETag`. A change of `backup` does not change the version of the device.
     #[oai(path = "/:id", method = "get", operation_id = "read_device")]
     async fn read_device(
         &self,
@@ -328,9 +328,9 @@ impl DeviceApi {
         id: Path<DeviceId>,
         if_none_match: IfNoneMatch,
     ) -> Result<Found<Device>, Problem> {
-        let found = self.desk.store.read(|tx| {
+        let found = self.records.store.read(|tx| {
             let device = find_device(tx, auth.principal.tenant_id, &auth.principal.reach, id.0)?;
-            Devices::show(&self.desk.directory, tx, auth.context.now, device)
+            Devices::show(&self.records.directory, tx, auth.context.now, device)
         })?;
         let version = found.version;
         Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { Found::new(&found, version) })
@@ -338,22 +338,22 @@ impl DeviceApi {
 
     /// Change a device by its path
     ///
-    /// Does the same as the change with `?id=`.
+    /// Changes the device in the path. Works like `PATCH` with `?id=`.
     #[oai(path = "/:id", method = "patch", operation_id = "update_device_by_id")]
     async fn update_device_by_id(
         &self,
         auth: Allowed<DirectoryWrite>,
         id: Path<DeviceId>,
         if_match: IfMatch,
-        body: Judged<UpdateDevice>,
+        body: Lenient<UpdateDevice>,
     ) -> Result<Changed<Device>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
-        self.desk.update_one::<Devices, _>(&auth, id, if_match, body.0.patch.into()).await
+        self.records.update_one::<Devices, _>(&auth, id, if_match, body.0.patch.into()).await
     }
 
     /// Delete a device by its path
     ///
-    /// Does the same as the deletion with `?id=`.
+    /// Deletes the device in the path. Works like `DELETE` with `?id=`.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_device_by_id")]
     async fn delete_device_by_id(
         &self,
@@ -362,7 +362,7 @@ impl DeviceApi {
         query: Filter<ReassignDevice>,
         if_match: IfMatch,
     ) -> Result<Empty, Problem> {
-        self.desk.remove_one::<Devices>(&auth, id.0, if_match, query.0.reassign_to).await?;
+        self.records.remove_one::<Devices>(&auth, id.0, if_match, query.0.reassign_to).await?;
         Ok(Empty::new())
     }
 }

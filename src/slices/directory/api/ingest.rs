@@ -1,8 +1,9 @@
-//! `/internal/ingest`: the directory's records from agents and imports, in one stream of any length.
+//! `/internal/ingest`: imports directory records from agents and other systems, in one stream of any length.
 //!
-//! Three things go on at one time: lines come in and are read, the lines before them are being committed, and the answers to those
-//! before that are on their way back. Each waits for the next, so a stream holds two batches and a few answers, however long it is.
-//! What is committed stays, also when the client is gone before it hears of it: the next time it finds the lines unchanged.
+//! Three stages run at the same time: tenantd reads new lines, commits the previous lines, and sends the results of the lines
+//! before those. Each stage waits for the next one, so a stream holds two batches and a few results in memory, regardless of its
+//! length. Committed lines stay committed if the client disconnects before it gets the results. When the client sends them again,
+//! they are unchanged.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use tenantd_http::{
     incoming::{Incoming, Streamed},
     input::Filter,
     need::{Allowed, IngestWrite, LocalOperator},
-    outgoing::{Broken, Outgoing, StreamedLines, Streams},
+    outgoing::{Outgoing, StreamError, StreamedLines, Streams},
     problem::{Code, Place, Problem},
 };
 use tenantd_platform::Tenants;
@@ -29,65 +30,67 @@ use tenantd_store::{
 use super::{
     super::{
         error::DirectoryError,
-        model::{IngestLine, LineDone, LineStatus, SentLine},
-        service::{Directory, JobTaker, Seen},
+        model::{IngestLine, LineResult, LineStatus, SentLine},
+        service::{Directory, JobReceiver, LabelCache},
     },
     ingest_lines::{self, Line, LineError},
     split::{MAX_VALUE, Piece, Splitter},
 };
 
-/// The most lines of one transaction.
+/// The maximum number of lines per transaction.
 const BATCH_LINES: usize = 400;
-/// The most bytes of them.
+/// The maximum size of these lines in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
 #[derive(Tags)]
 enum Area {
-    /// The directory's records, from agents and imports.
+    /// Imports directory records from agents and other systems.
     Ingest,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 enum AnswerLines {
-    /// A line for every line that was sent.
+    /// One result for each line.
     #[default]
     All,
-    /// A line for every line that was not taken up, and the last line.
+    /// Results for failed lines only, and the last line.
     Errors,
 }
 
 #[derive(Debug, Object)]
 struct IngestQuery {
-    /// Which lines are answered. With `errors` the answer is short, for clients that read none of it before they have sent everything.
+    /// Which results to return. Defaults to `all`. With `errors`, the response is short, for clients that read it only after they
+    /// have sent everything.
     answer: Option<AnswerLines>,
 }
 
-/// What became of a line. The last line of the answer has `_end` and the counts in place of the rest.
+/// The result of one line. The last line of the response has `_end` and the counts instead.
 #[skip_serializing_none]
 #[derive(Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct IngestAnswer {
-    /// The number of the line, or of the array's element, from 1.
+    /// The number of the line or of the array element, starting at 1.
     line: Option<u64>,
+    /// What happened to the record. Absent on the last line.
     status: Option<AnswerStatus>,
-    /// The record.
+    /// The ID of the record. Absent if the line failed or there was nothing to remove.
     id: Option<String>,
-    /// Why the line was not taken up; on the last line, why the rest of the body was not read.
+    /// Why the line failed. On the last line: why tenantd did not read the rest of the body.
     error: Option<LineError>,
-    /// On the last line. An answer without it was cut off.
+    /// True on the last line, absent otherwise. A response without this line is incomplete.
     #[oai(rename = "_end")]
     #[serde(rename = "_end")]
     end: Option<bool>,
-    /// Records that were created.
+    /// The number of records created. Only on the last line.
     created: Option<u64>,
-    /// Records that were changed.
+    /// The number of records changed. Only on the last line.
     updated: Option<u64>,
-    /// Records that were the same already.
+    /// The number of records that were already up to date. Only on the last line.
     unchanged: Option<u64>,
-    /// Records that were removed.
+    /// The number of records removed. Only on the last line.
     removed: Option<u64>,
-    /// Lines that were refused.
+    /// The number of lines that failed. Only on the last line.
     failed: Option<u64>,
 }
 
@@ -113,18 +116,18 @@ impl From<LineStatus> for AnswerStatus {
     }
 }
 
-/// What both ways in share.
+/// The state that both ingest endpoints share.
 #[derive(Clone, Debug)]
 pub(crate) struct Ingest {
     pub(crate) directory: Directory,
     pub(crate) store: Store,
     pub(crate) clocks: Clocks,
     pub(crate) imports: Streams,
-    pub(crate) jobs: Arc<dyn JobTaker>,
+    pub(crate) jobs: Arc<dyn JobReceiver>,
 }
 
 impl Ingest {
-    /// Starts to take up the body; the answer comes while that goes on.
+    /// Starts to process the body. The response streams the results at the same time.
     fn start(
         &self,
         tenant_id: TenantId,
@@ -134,7 +137,7 @@ impl Ingest {
     ) -> Result<StreamedLines<IngestAnswer>, Problem> {
         let (ingest, wanted) = (self.clone(), query.answer.unwrap_or_default());
         StreamedLines::start(&self.imports, tenant_id, |out| {
-            Run { ingest, tenant_id, principal, out, wanted, counts: Counts::default() }.run(body)
+            IngestStream { ingest, tenant_id, principal, out, wanted, counts: Counts::default() }.run(body)
         })
     }
 }
@@ -143,13 +146,14 @@ pub(crate) struct IngestApi(pub(crate) Ingest);
 
 #[OpenApi(prefix_path = "/internal", tag = "Area::Ingest")]
 impl IngestApi {
-    /// Send organizations, users, devices and backup jobs
+    /// Import organizations, users, devices and backup jobs
     ///
-    /// One record a line (`application/x-ndjson`), or the elements of one array (`application/json`), in any number. Each is found by
-    /// its `kind` and `external_id` and is created, changed, left as it is, or, but for jobs, removed with `"deleted": true`. The answer has a line
-    /// for each, in order, while the body is still being sent: read it meanwhile, or ask for `answer=errors`. A line that is refused
-    /// does not stop the others. Sending everything again is safe: what has not changed is left alone. A line has at most 256 KiB.
-    /// At a quota of the tenant, tenantd refuses each line that would exceed it with `quota_exceeded`. Lines with `"deleted": true` always work.
+    /// Imports any number of records: one per line (`application/x-ndjson`), or as the elements of one array (`application/json`).
+    /// tenantd identifies each record by `kind` and `external_id` and creates or updates it, or leaves it unchanged. A record with
+    /// `"deleted": true` is removed; jobs cannot be removed. The response has one line per record, in order, and starts while you
+    /// still send the body: read it at the same time, or use `answer=errors`. A failed line does not stop the others. You can
+    /// safely send the same records again; unchanged records are not written. A line can have at most 256 KiB. If the tenant has
+    /// reached a quota, each line that would exceed it fails with `quota_exceeded`. Lines with `"deleted": true` always work.
     #[oai(path = "/ingest", method = "post", operation_id = "ingest")]
     async fn ingest(
         &self,
@@ -168,9 +172,9 @@ pub(crate) struct AdminIngestApi {
 
 #[OpenApi(prefix_path = "/internal/admin/tenants", tag = "Area::Ingest")]
 impl AdminIngestApi {
-    /// Send organizations, users, devices and backup jobs of a tenant
+    /// Import records for a tenant
     ///
-    /// As `/internal/ingest`, for any tenant.
+    /// Imports organizations, users, devices and backup jobs like `/internal/ingest`, for any tenant.
     #[oai(path = "/:id/ingest", method = "post", operation_id = "ingest_tenant")]
     async fn ingest_tenant(
         &self,
@@ -184,7 +188,7 @@ impl AdminIngestApi {
     }
 }
 
-/// Lines that are committed together.
+/// Lines that are committed in one transaction.
 #[derive(Debug, Default)]
 struct Batch {
     lines: Vec<(u64, Result<SentLine, LineError>)>,
@@ -196,12 +200,12 @@ impl Batch {
         self.lines.len() >= BATCH_LINES || self.bytes >= BATCH_BYTES
     }
 
-    fn take_up(&mut self, pieces: &mut Vec<Piece>) {
+    fn add(&mut self, pieces: &mut Vec<Piece>) {
         for Piece { number, bytes } in pieces.drain(..) {
             self.bytes += bytes.as_ref().map_or(0, Vec::len);
             let line = match bytes {
                 Some(bytes) => ingest_lines::parse(&bytes),
-                None => Err(LineError::new("payload_too_large", format!("a line has at most {MAX_VALUE} bytes"), None)),
+                None => Err(LineError::new("payload_too_large", format!("a line can have at most {MAX_VALUE} bytes"), None)),
             };
             self.lines.push((number, line));
         }
@@ -219,8 +223,8 @@ struct Counts {
     failed: u64,
 }
 
-/// One stream.
-struct Run {
+/// One ingest stream.
+struct IngestStream {
     ingest: Ingest,
     tenant_id: TenantId,
     principal: Arc<Principal>,
@@ -229,11 +233,11 @@ struct Run {
     counts: Counts,
 }
 
-impl Run {
-    async fn run(mut self, body: Incoming) -> Result<(), Broken> {
-        let stopped = self.take_up(body).await?;
+impl IngestStream {
+    async fn run(mut self, body: Incoming) -> Result<(), StreamError> {
+        let stopped = self.process(body).await?;
         if let Some(cause) = stopped.as_ref().and_then(|problem| problem.cause.as_deref()) {
-            tracing::error!(cause, "an import failed here");
+            tracing::error!(cause, "an import failed");
         }
         let Counts { created, updated, unchanged, removed, failed } = self.counts;
         let last = IngestAnswer {
@@ -251,8 +255,8 @@ impl Run {
         self.out.send(text).await
     }
 
-    /// Takes up the body to its end, or to what makes it impossible to go on.
-    async fn take_up(&mut self, mut body: Incoming) -> Result<Option<Problem>, Broken> {
+    /// Processes the body to its end, or until an error that prevents further processing.
+    async fn process(&mut self, mut body: Incoming) -> Result<Option<Problem>, StreamError> {
         let mut splitter = Some(Splitter::new(body.form));
         let (mut pieces, mut batch, mut stopped) = (Vec::new(), Batch::default(), None);
         let mut committing: Option<JoinHandle<Result<Answers, DirectoryError>>> = None;
@@ -265,7 +269,7 @@ impl Run {
                     committing = None;
                     match committed {
                         Ok(answers) => self.answer(answers).await?,
-                        // What failed here fails for every line that follows too.
+                        // The cause also affects all following lines.
                         Err(error) => return Ok(Some(error.into())),
                     }
                 }
@@ -279,37 +283,37 @@ impl Run {
                         }
                     };
                     if let Err(broken) = read {
-                        (splitter, stopped) = (None, Some(Problem::new(Code::MalformedJson, format!("The body ends here: {broken}."))));
+                        (splitter, stopped) = (None, Some(Problem::new(Code::MalformedJson, format!("The body is not valid: {broken}. No further records were read."))));
                     }
                     if !pieces.is_empty() {
                         body.took_record();
                     }
-                    batch.take_up(&mut pieces);
+                    batch.add(&mut pieces);
                 }
                 else => return Ok(stopped),
             }
         }
     }
 
-    /// Hands a batch to the writer. The write goes on also when nobody waits for it any more.
+    /// Hands a batch to the writer. The write continues even if the client has disconnected.
     fn commit(&self, batch: Batch) -> JoinHandle<Result<Answers, DirectoryError>> {
         let mut intent = Intent::of(&self.principal, self.ingest.clocks.now(self.tenant_id));
         intent.tenant_id = self.tenant_id;
         let (directory, store, jobs) = (self.ingest.directory, self.ingest.store.clone(), self.ingest.jobs.clone());
         let tenant_id = self.tenant_id;
         tokio::spawn(async move {
-            // The sender is to hear of a full disk, and not to wait for the end of it.
+            // If the disk is full, the client gets an error at once instead of waiting.
             store.ensure_room()?;
             let _turn = store.shares().turn_in_background(tenant_id).await;
             let write = store.write(move |tx| {
-                let (mut act, mut seen) = (intent.begin(), Seen::default());
+                let (mut act, mut cache) = (intent.begin(), LabelCache::default());
                 let mut answers = Vec::with_capacity(batch.lines.len());
                 for (number, line) in &batch.lines {
                     let answer = match line {
                         Err(error) => Err(error.clone()),
-                        Ok(line) => match take_up(tx, &mut act, &mut seen, (&directory, jobs.as_ref()), line) {
+                        Ok(line) => match process_line(tx, &mut act, &mut cache, (&directory, jobs.as_ref()), line) {
                             Ok(done) => Ok((done.status.into(), done.id)),
-                            Err(error) if is_of_line(&error) => Err(line_error(&error.into())),
+                            Err(error) if is_line_error(&error) => Err(line_error(&error.into())),
                             Err(error) => return Err(error),
                         },
                     };
@@ -321,7 +325,7 @@ impl Run {
         })
     }
 
-    async fn answer(&mut self, answers: Answers) -> Result<(), Broken> {
+    async fn answer(&mut self, answers: Answers) -> Result<(), StreamError> {
         let mut text = Vec::with_capacity(answers.len() * 96);
         for (number, answer) in answers {
             let (status, id, error) = match answer {
@@ -341,13 +345,13 @@ impl Run {
                 write_line(&mut text, &line);
             }
         }
-        // Without a word for it, a client that is gone is not noticed: what it has sent is taken up to the end.
+        // Without output, a disconnected client goes unnoticed. tenantd then processes everything that the client has sent.
         if text.is_empty() { Ok(()) } else { self.out.send(text).await }
     }
 }
 
-/// Whether an error is that of one line, and other lines may be taken up.
-fn is_of_line(error: &DirectoryError) -> bool {
+/// Whether an error affects only its line, so that the next lines can be processed.
+fn is_line_error(error: &DirectoryError) -> bool {
     match error {
         DirectoryError::Store(error) => matches!(error, StoreError::Quota(_)),
         DirectoryError::Event(_) => false,
@@ -355,23 +359,22 @@ fn is_of_line(error: &DirectoryError) -> bool {
     }
 }
 
-/// Gives a line to whom it is for. The tenant's quotas judge each line by itself, and never refuse a removal. A line that is refused leaves
-/// nothing behind.
-fn take_up(
+/// Processes one line. The tenant's quotas apply to each line separately and never refuse a removal. A refused line has no effect.
+fn process_line(
     tx: &mut WriteTx,
     act: &mut Act,
-    seen: &mut Seen,
-    (directory, jobs): (&Directory, &dyn JobTaker),
+    cache: &mut LabelCache,
+    (directory, jobs): (&Directory, &dyn JobReceiver),
     line: &SentLine,
-) -> Result<LineDone, DirectoryError> {
+) -> Result<LineResult, DirectoryError> {
     let usual = act.allowance;
     if matches!(line, SentLine::Record(IngestLine::Removal(..))) {
         act.allowance = Allowance::Unlimited;
     }
-    let taken: Result<LineDone, DirectoryError> = tx.attempt(|tx| {
+    let taken: Result<LineResult, DirectoryError> = tx.attempt(|tx| {
         let done = match line {
             SentLine::BackupJob(line) => jobs.take(tx, act, line)?,
-            SentLine::Record(line) => directory.ingest(tx, act, seen, line)?,
+            SentLine::Record(line) => directory.ingest(tx, act, cache, line)?,
         };
         usage::settle_part(tx, act.tenant_id, act.allowance)?;
         Ok(done)
@@ -380,7 +383,7 @@ fn take_up(
     taken
 }
 
-/// The end of the commit under way; forever while there is none.
+/// Waits for the current commit; waits forever if there is none.
 async fn finished(committing: &mut Option<JoinHandle<Result<Answers, DirectoryError>>>) -> Result<Answers, DirectoryError> {
     match committing {
         Some(handle) => handle.await.unwrap_or_else(|error| Err(StoreError::Panicked(error.to_string()).into())),
@@ -388,7 +391,7 @@ async fn finished(committing: &mut Option<JoinHandle<Result<Answers, DirectoryEr
     }
 }
 
-/// A problem of the API in the words of one line.
+/// Converts an API problem to the error of one line.
 fn line_error(problem: &Problem) -> LineError {
     let first = problem.errors.first();
     let pointer = first.and_then(|error| match &error.place {
@@ -401,7 +404,7 @@ fn line_error(problem: &Problem) -> LineError {
 fn write_line(out: &mut Vec<u8>, line: &IngestAnswer) {
     let at = out.len();
     if let Err(error) = serde_json::to_writer(&mut *out, line) {
-        tracing::error!(%error, "a line of an answer could not be written as JSON");
+        tracing::error!(%error, "cannot serialize a result line");
         out.truncate(at);
         return;
     }

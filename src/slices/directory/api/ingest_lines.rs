@@ -1,5 +1,5 @@
-//! The lines of an import as they are sent, read straight into their types: there are too many of them to check each against the
-//! published document first. The document is made from the same types.
+//! The lines of an import, parsed directly into their types. There are too many lines to validate each against the OpenAPI document
+//! first; that document is generated from the same types.
 
 use std::borrow::Cow;
 
@@ -56,38 +56,40 @@ enum DeviceLineKind {
     Device,
 }
 
-/// An organization. What is absent stays as it is; `name` is required for a new one.
+/// An organization. Absent fields keep their values. `name` is required for a new organization.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OrganizationLine {
     #[allow(dead_code, reason = "it has led here already")]
     kind: OrganizationLineKind,
-    /// The id in the system that the organization comes from: lines with the same one are of the same organization.
+    /// The ID of the organization in its source system. tenantd identifies the organization by it.
     external_id: Text<200>,
-    /// Removes the organization. It must have no devices and contacts any more.
+    /// Whether to remove the organization. It must not have devices or contacts. Defaults to false.
     #[oai(default)]
     #[serde(default)]
     deleted: bool,
     name: Option<Text<200>>,
 }
 
-/// A contact at an organization. What is absent stays as it is; `name` is required for a new one, and `null` clears.
+/// A contact at an organization. Absent fields keep their values, and `null` clears a field. `name` is required for a new contact.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct UserLine {
     #[allow(dead_code, reason = "it has led here already")]
     kind: UserLineKind,
-    /// The id in the system that the contact comes from: lines with the same one are of the same contact.
+    /// The ID of the contact in its source system. tenantd identifies the contact by it.
     external_id: Text<200>,
-    /// Removes the contact.
+    /// Whether to remove the contact. Defaults to false.
     #[oai(default)]
     #[serde(default)]
     deleted: bool,
     name: Option<Text<200>>,
     #[serde(default)]
     email: Change<Text<254>>,
+    /// The ID of the contact's organization. Use this or `organization_external_id`.
     #[serde(default)]
     organization_id: Change<OrganizationId>,
+    /// The ID of the organization in its source system.
     #[serde(default)]
     organization_external_id: Change<Text<200>>,
 }
@@ -110,36 +112,41 @@ impl Mirror<model::AgentChange> for AgentLine {
     }
 }
 
-/// A device. What is absent stays as it is, down to the fields of a section and of `custom_fields`; `null` clears, and lists are
-/// replaced. `name` and an organization are required for a new one. Whether it is backed up follows from lines of the kind `backup_job`,
-/// so a line with `backup` is refused.
+/// A device. Absent fields keep their values, including the fields of sections and of `custom_fields`. `null` clears a field, and
+/// lists are replaced. A new device requires `name` and an organization. `backup` is not allowed, because `backup_job` lines
+/// determine the backup state.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeviceLine {
     #[allow(dead_code, reason = "it has led here already")]
     kind: DeviceLineKind,
-    /// The id in the system that the device comes from: lines with the same one are of the same device.
+    /// The ID of the device in its source system. tenantd identifies the device by it.
     external_id: Text<200>,
-    /// Removes the device.
+    /// Whether to remove the device. Defaults to false.
     #[oai(default)]
     #[serde(default)]
     deleted: bool,
     name: Option<Text<200>>,
+    /// The kind of device. Defaults to `other` for a new device.
     class: Option<Word<DeviceClass>>,
+    /// The stage of the device's life cycle. Defaults to `active` for a new device.
     lifecycle: Option<Word<Lifecycle>>,
+    /// The ID of the device's organization. Use this or `organization_external_id`.
     organization_id: Option<OrganizationId>,
+    /// The ID of the organization in its source system.
     organization_external_id: Option<Text<200>>,
-    /// Where the device is.
+    /// The location of the device.
     #[serde(default)]
     site: Change<Text<200>>,
-    /// The user who owns the device.
+    /// The ID of the user who owns the device.
     #[serde(default)]
     owner_id: Change<UserId>,
-    /// The name of the owner in the system that sends the line.
+    /// The ID of the owner in the source system.
     #[serde(default)]
     owner_external_id: Change<Text<200>>,
+    /// Labels that you choose. Replaces the whole list.
     tags: Option<List<Text<50>, MAX_TAGS>>,
-    /// At most 64, with names of at most 100 characters and values of at most 1000.
+    /// Fields that you define, by name: at most 64, with names of at most 100 characters and values of at most 1,000.
     #[serde(default)]
     custom_fields: Change<CustomFields<true>>,
     #[serde(default)]
@@ -154,6 +161,7 @@ pub(super) struct DeviceLine {
     security: Change<SecurityChange>,
     #[serde(default)]
     patch: Change<PatchChange>,
+    /// The installed software packages. Replaces the whole list.
     software: Option<List<Software, MAX_SOFTWARE>>,
     #[serde(default)]
     warranty: Change<WarrantyChange>,
@@ -161,8 +169,9 @@ pub(super) struct DeviceLine {
     #[serde(default, deserialize_with = "refuse_backup")]
     #[allow(dead_code, reason = "it cannot be given")]
     backup: (),
+    /// The health of the device. Defaults to `unknown` for a new device.
     health: Option<Word<Health>>,
-    /// When this was found out. The time of its creation when absent.
+    /// When this data was collected. For a new device, defaults to its creation time.
     collected_at: Option<Timestamp>,
 }
 
@@ -173,30 +182,32 @@ enum BackupJobLineKind {
     BackupJob,
 }
 
-/// A backup of a device that ran or is running. It is found by its device, `external_id` and the day of `started_at` in UTC. A job that
-/// has ended stays as it is, but for `verified`.
+/// A backup job of a device. tenantd identifies the job by its device, its `external_id` and the UTC day of `started_at`. A job
+/// that has ended cannot change, except that `verified` can be added.
 #[derive(Debug, Object, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BackupJobLine {
     #[allow(dead_code, reason = "it has led here already")]
     kind: BackupJobLineKind,
-    /// The id in the system that ran the job.
+    /// The ID of the job in the backup system.
     external_id: Text<200>,
-    /// The device: its id (`dev_…`), or its `external_id`.
+    /// The device: its ID (`dev_…`) or its `external_id`.
     device: Text<200>,
+    /// When the job started.
     started_at: Timestamp,
-    /// That of `started_at` when absent on a job that has ended.
+    /// When the job ended. For a job that has ended, defaults to `started_at`.
     ended_at: Option<Timestamp>,
+    /// The status of the job.
     status: Word<JobStatus>,
-    /// How much the restore point holds.
+    /// The size of the restore point in bytes.
     bytes: Option<u64>,
-    /// The name of the target that it was written to; the first of the device's targets when absent.
+    /// The name of the target that stores the restore point. Defaults to the device's first target.
     target: Option<Text<100>>,
-    /// A restore from it was tried, and went well. Once told it stays.
+    /// Whether a test restore from this job succeeded. Once true, it stays true.
     verified: Option<bool>,
 }
 
-/// One of the lines above, by its `kind`.
+/// One of the line types above, selected by `kind`.
 #[derive(Debug)]
 pub(super) struct Line;
 
@@ -220,14 +231,15 @@ document_type!(
     }
 );
 
-/// Why a line was not taken up.
+/// Why a line failed.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Object, Serialize)]
 pub(super) struct LineError {
-    /// Stable: decide by this.
+    /// A stable error code for programs.
     pub(super) code: String,
+    /// A description of the error.
     pub(super) message: String,
-    /// A JSON pointer into the line.
+    /// A JSON pointer to the invalid field. Absent if the error concerns the whole line.
     pub(super) pointer: Option<String>,
 }
 
@@ -238,18 +250,18 @@ impl LineError {
     }
 }
 
-/// Only the kind of a line, to know how to read the rest.
+/// The kind of a line, which determines how to parse the rest.
 #[derive(Deserialize)]
 struct Kind<'a> {
     #[serde(borrow)]
     kind: Option<Cow<'a, str>>,
 }
 
-/// Reads one line.
+/// Parses one line.
 pub(super) fn parse(bytes: &[u8]) -> Result<SentLine, LineError> {
     let kind: Kind<'_> = serde_json::from_slice(bytes).map_err(|error| {
         let code = if error.is_data() { "validation_failed" } else { "malformed_json" };
-        LineError::new(code, told(&error), None)
+        LineError::new(code, error_text(&error), None)
     })?;
     match kind.kind.as_deref() {
         Some("organization") => Ok(SentLine::Record(read::<OrganizationLine>(bytes)?.into_model())),
@@ -258,7 +270,7 @@ pub(super) fn parse(bytes: &[u8]) -> Result<SentLine, LineError> {
         Some("backup_job") => Ok(SentLine::BackupJob(read::<BackupJobLine>(bytes)?.into_model())),
         Some(other) => {
             let meant = nearest(other, KINDS).map(|kind| format!("; did you mean {kind}?")).unwrap_or_default();
-            let message = format!("{other} is no kind of record here; the kinds are {}{meant}", KINDS.join(", "));
+            let message = format!("{other} is not a kind of record; use one of {}{meant}", KINDS.join(", "));
             Err(LineError::new("validation_failed", message, Some("/kind")))
         }
         None => {
@@ -271,14 +283,14 @@ pub(super) fn parse(bytes: &[u8]) -> Result<SentLine, LineError> {
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, LineError> {
     serde_json::from_slice(bytes).map_err(|error| {
         if !error.is_data() {
-            return LineError::new("malformed_json", told(&error), None);
+            return LineError::new("malformed_json", error_text(&error), None);
         }
-        // Where the mistake is takes longer to find out, so that only lines with one pay for it.
+        // Finding the position of the error is slower, so only invalid lines pay for it.
         let mut reader = serde_json::Deserializer::from_slice(bytes);
         match serde_path_to_error::deserialize::<_, T>(&mut reader) {
-            Ok(_) => LineError::new("validation_failed", told(&error), None),
+            Ok(_) => LineError::new("validation_failed", error_text(&error), None),
             Err(error) => {
-                let message = told(error.inner());
+                let message = error_text(error.inner());
                 let pointer = format!("{}{}", pointer(error.path()), named_field(&message));
                 LineError::new("validation_failed", message, Some(&pointer))
             }
@@ -286,7 +298,7 @@ fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, LineError> {
     })
 }
 
-/// A field that is missing or given twice is told of its object; the pointer leads to the field.
+/// serde reports a missing or duplicate field for its object. This adds the field to the pointer.
 fn named_field(message: &str) -> String {
     let rest = ["missing field `", "duplicate field `"].iter().find_map(|beginning| message.strip_prefix(beginning));
     rest.and_then(|rest| rest.split('`').next()).map(|name| format!("/{name}")).unwrap_or_default()
@@ -303,18 +315,18 @@ fn pointer(path: &serde_path_to_error::Path) -> String {
     path.iter().map(segment).collect()
 }
 
-/// A line is short: the place that `serde_json` names helps less than the pointer does.
-fn told(error: &serde_json::Error) -> String {
+/// Removes the position in the text: in a short line, the pointer helps more.
+fn error_text(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split_once(" at line ").map_or(text.clone(), |(message, _)| message.to_owned())
 }
 
 fn both(field: &str) -> LineError {
-    let message = format!("give {field}_id or {field}_external_id, not both");
+    let message = format!("use {field}_id or {field}_external_id, not both");
     LineError::new("validation_failed", message, Some(&format!("/{field}_external_id")))
 }
 
-/// A reference that can be given in two ways, of which one may be used.
+/// A reference by ID or by external ID. Only one of them is allowed.
 fn reference<T>(field: &str, id: Change<T>, external: Change<Text<200>>) -> Result<Change<Reference<T>>, LineError> {
     match (id, external) {
         (Change::Keep, Change::Keep) => Ok(Change::Keep),
@@ -402,9 +414,9 @@ impl BackupJobLine {
     }
 }
 
-/// A device that was said to be backed up, without a job that did so, would count as protected in one report and not in the next.
+/// A device that is reported as backed up without a job would count as protected in one report and not in the next.
 fn refuse_backup<'de, D: Deserializer<'de>>(_: D) -> Result<(), D::Error> {
-    Err(D::Error::custom("whether a device is backed up follows from its jobs: send lines of the kind backup_job instead"))
+    Err(D::Error::custom("not allowed, because backup jobs determine the backup state: send lines of the kind backup_job instead"))
 }
 
 #[cfg(test)]
@@ -417,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_place() {
+    fn errors_point_to_the_invalid_field() {
         for (line, code, pointer, message) in [
             ("{\"kind\":", "malformed_json", None, "EOF"),
             ("[]", "validation_failed", None, "invalid"),
@@ -471,7 +483,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_absent_stays_and_null_clears() {
+    fn absent_fields_stay_and_null_clears() {
         let line = parse(br#"{"kind":"device","external_id":"1","site":null,"os":{"family":"linux"}}"#).unwrap();
         let SentLine::Record(model::IngestLine::Device(line)) = line else { panic!("{line:?}") };
         let change = line.change;

@@ -1,4 +1,4 @@
-//! Lists of the directory's records: their parameters, and pages and streams of what matches.
+//! The lists of directory records: their parameters, and the pages and streams of matching records.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use tenantd_http::{
     context::header,
     export::{RowFormat, Rows},
     need::{Allowed, DirectoryRead},
-    outgoing::{Broken, Exported, ListOrStream, Outgoing, Streams},
+    outgoing::{Exported, ListOrStream, Outgoing, StreamError, Streams},
     page::{Page, PageQuery, PageRequest},
     problem::Problem,
     wire::{Word, word_type},
@@ -34,11 +34,11 @@ use super::{
     device_filters::DeviceFilters,
 };
 
-/// How many rows of a stream are made and sent at a time.
+/// The number of rows to build and send at a time.
 const SLICE: usize = 200;
-/// How many places are found at a time for an order that has no index.
+/// The number of positions to find at a time for an order without an index.
 const SORTED: usize = 10_000;
-/// A store cannot reuse what an open snapshot may still read. Anyone who takes longer asks again with filters.
+/// The maximum duration of a stream. The store cannot reuse space that an open snapshot may still read.
 const HELD: Duration = Duration::from_mins(30);
 
 vocabulary! {
@@ -54,11 +54,11 @@ vocabulary! {
 }
 
 word_type! {
-    DirectorySort, "DirectorySort", "The order of a list.";
-    DeviceSort, "DeviceSort", "The order of a list of devices.";
+    DirectorySort, "DirectorySort", "The order of a list. A leading minus reverses it.";
+    DeviceSort, "DeviceSort", "The order of a list of devices. A leading minus reverses it.";
 }
 
-/// A word such as `-name` as an order.
+/// Parses a word such as `-name` into an order.
 fn order(word: &str) -> Order {
     let (field, direction) = match word.strip_prefix('-') {
         Some(field) => (field, Direction::Backward),
@@ -81,9 +81,9 @@ pub(super) enum DirectoryFormat {
     Ndjson,
 }
 
-/// How a list is ordered, cut and written.
+/// The order, format and page of a list.
 #[derive(Debug)]
-pub(super) struct Manner {
+pub(super) struct ListOptions {
     order: Order,
     format: Option<DirectoryFormat>,
     page: PageQuery,
@@ -91,25 +91,25 @@ pub(super) struct Manner {
 
 #[derive(Debug, Object)]
 pub(super) struct ListOrganizations {
-    /// The whole name, without case and accents.
+    /// Returns only organizations with one of these names. Matches the whole name, ignoring case and accents.
     #[oai(validator(min_items = 1, max_items = 50))]
     name: Option<Vec<Text<200>>>,
-    /// The id in the system that the organization comes from.
+    /// Returns only organizations with one of these IDs in their source system.
     #[oai(validator(min_items = 1, max_items = 50))]
     external_id: Option<Vec<Text<200>>>,
-    /// A part of the name or the external id, without case and accents.
+    /// Returns only organizations whose name or external ID contains this text, ignoring case and accents.
     q: Option<Text<200>>,
-    /// Organizations created after this time.
+    /// Returns only organizations created after this time.
     created_after: Option<Timestamp>,
-    /// Organizations created before this time.
+    /// Returns only organizations created before this time.
     created_before: Option<Timestamp>,
-    /// Organizations whose record changed after this time.
+    /// Returns only organizations last changed after this time.
     updated_after: Option<Timestamp>,
-    /// Organizations whose record last changed before this time.
+    /// Returns only organizations last changed before this time.
     updated_before: Option<Timestamp>,
-    /// The order; a `-` reverses it. By creation, the oldest first, when absent.
+    /// The sort order; a leading `-` reverses it. Defaults to `created_at`, oldest first.
     sort: Option<DirectorySort>,
-    /// `csv` and `ndjson` stream all organizations that match, without pages.
+    /// The format: `json` by default. `csv` and `ndjson` stream all matching organizations without pages.
     format: Option<DirectoryFormat>,
     #[oai(flatten)]
     page: PageQuery,
@@ -133,7 +133,7 @@ fn texts<const MAX: usize>(texts: Option<Vec<Text<MAX>>>) -> Vec<String> {
 }
 
 impl ListOrganizations {
-    pub(super) fn query(self, principal: &Principal) -> Result<(OrganizationQuery, Manner), Problem> {
+    pub(super) fn query(self, principal: &Principal) -> Result<(OrganizationQuery, ListOptions), Problem> {
         let mut faults = Vec::new();
         let query = OrganizationQuery {
             tenant_id: principal.tenant_id,
@@ -150,47 +150,47 @@ impl ListOrganizations {
             return Err(faults.into());
         }
         let order = order(self.sort.map_or("created_at", DirectorySort::name));
-        Ok((query, Manner { order, format: self.format, page: self.page }))
+        Ok((query, ListOptions { order, format: self.format, page: self.page }))
     }
 }
 
 #[derive(Debug, Object)]
 pub(super) struct ListContacts {
-    /// Contacts of one of these organizations.
+    /// Returns only contacts of these organizations.
     #[oai(validator(min_items = 1, max_items = 200))]
     organization_id: Option<Vec<OrganizationId>>,
-    /// The whole name, without case and accents.
+    /// Returns only contacts with one of these names. Matches the whole name, ignoring case and accents.
     #[oai(validator(min_items = 1, max_items = 50))]
     name: Option<Vec<Text<200>>>,
-    /// The e-mail address, in any case.
+    /// Returns only contacts with one of these email addresses, ignoring case.
     #[oai(validator(min_items = 1, max_items = 50))]
     email: Option<Vec<Text<254>>>,
-    /// The id in the system that the contact comes from.
+    /// Returns only contacts with one of these IDs in their source system.
     #[oai(validator(min_items = 1, max_items = 50))]
     external_id: Option<Vec<Text<200>>>,
-    /// Whether the contact is still active.
+    /// Returns only contacts with one of these statuses.
     #[oai(validator(min_items = 1, max_items = 2))]
     status: Option<Vec<Word<UserStatus>>>,
-    /// A part of the name, the e-mail address or the external id, without case and accents.
+    /// Returns only contacts whose name, email address or external ID contains this text, ignoring case and accents.
     q: Option<Text<200>>,
-    /// Contacts created after this time.
+    /// Returns only contacts created after this time.
     created_after: Option<Timestamp>,
-    /// Contacts created before this time.
+    /// Returns only contacts created before this time.
     created_before: Option<Timestamp>,
-    /// Contacts whose record changed after this time.
+    /// Returns only contacts last changed after this time.
     updated_after: Option<Timestamp>,
-    /// Contacts whose record last changed before this time.
+    /// Returns only contacts last changed before this time.
     updated_before: Option<Timestamp>,
-    /// The order; a `-` reverses it. By creation, the oldest first, when absent.
+    /// The sort order; a leading `-` reverses it. Defaults to `created_at`, oldest first.
     sort: Option<DirectorySort>,
-    /// `csv` and `ndjson` stream all contacts that match, without pages.
+    /// The format: `json` by default. `csv` and `ndjson` stream all matching contacts without pages.
     format: Option<DirectoryFormat>,
     #[oai(flatten)]
     page: PageQuery,
 }
 
 impl ListContacts {
-    pub(super) fn query(self, principal: &Principal) -> Result<(ContactQuery, Manner), Problem> {
+    pub(super) fn query(self, principal: &Principal) -> Result<(ContactQuery, ListOptions), Problem> {
         let mut faults = Vec::new();
         let mut emails = Vec::new();
         for email in self.email.iter().flatten() {
@@ -217,7 +217,7 @@ impl ListContacts {
             return Err(faults.into());
         }
         let order = order(self.sort.map_or("created_at", DirectorySort::name));
-        Ok((query, Manner { order, format: self.format, page: self.page }))
+        Ok((query, ListOptions { order, format: self.format, page: self.page }))
     }
 }
 
@@ -225,27 +225,27 @@ impl ListContacts {
 pub(super) struct ListDevices {
     #[oai(flatten)]
     pub(super) filters: DeviceFilters,
-    /// The order; a `-` reverses it. By creation, the oldest first, when absent.
+    /// The sort order; a leading `-` reverses it. Defaults to `created_at`, oldest first.
     sort: Option<DeviceSort>,
-    /// `csv` and `ndjson` stream all devices that match, without pages.
+    /// The format: `json` by default. `csv` and `ndjson` stream all matching devices without pages.
     format: Option<DirectoryFormat>,
     #[oai(flatten)]
     page: PageQuery,
 }
 
 impl ListDevices {
-    pub(super) fn parts(self) -> (DeviceFilters, Manner) {
+    pub(super) fn parts(self) -> (DeviceFilters, ListOptions) {
         let order = order(self.sort.map_or("created_at", DeviceSort::name));
-        (self.filters, Manner { order, format: self.format, page: self.page })
+        (self.filters, ListOptions { order, format: self.format, page: self.page })
     }
 }
 
-/// What a list of one kind shows.
-pub(super) trait Shows: Listing + Clone + Send + Sync + 'static {
+/// How to present the records of one list.
+pub(super) trait ListView: Listing + Clone + Send + Sync + 'static {
     type Shown: Serialize + Send;
     type List: Serialize + Exported;
 
-    /// What the list is called, also in the names of files.
+    /// The name of the list, as the audit log records it.
     const NAME: &'static str;
     const FILES: [&'static str; 2];
     const COLUMNS: &'static [&'static str];
@@ -255,24 +255,24 @@ pub(super) trait Shows: Listing + Clone + Send + Sync + 'static {
     fn list(data: Vec<Self::Shown>, page: Page) -> Self::List;
 }
 
-/// Answers with a page, or with a stream of everything.
-pub(super) async fn answer<L: Shows>(
+/// Returns a page, or a stream of all matches.
+pub(super) async fn answer<L: ListView>(
     store: &Store,
     exports: &Streams,
     auth: &Allowed<DirectoryRead>,
     request: &Request,
     query: L,
-    manner: Manner,
+    options: ListOptions,
 ) -> Result<ListOrStream<L::List>, Problem> {
-    let format = match manner.format {
+    let format = match options.format {
         Some(DirectoryFormat::Json) => None,
         Some(DirectoryFormat::Csv) => Some(RowFormat::Csv),
         Some(DirectoryFormat::Ndjson) => Some(RowFormat::Ndjson),
         None => RowFormat::accepted(header(request.headers(), "accept").unwrap_or_default()),
     };
-    let (tenant, order) = (auth.principal.tenant_id, manner.order);
+    let (tenant, order) = (auth.principal.tenant_id, options.order);
     let Some(format) = format else {
-        let request = PageRequest::new(&auth.context, &manner.page)?;
+        let request = PageRequest::new(&auth.context, &options.page)?;
         let reading = request.clone();
         let read = store.scan_for(tenant, move |tx| {
             let found = page(tx, &query, order, reading.after.as_deref(), reading.limit)?;
@@ -286,21 +286,21 @@ pub(super) async fn answer<L: Shows>(
         let page = request.page(last, count);
         return Ok(ListOrStream::list(&L::list(data, page.clone()), &page));
     };
-    manner.page.refuse_for_stream(&[])?;
+    options.page.refuse_for_stream(&[])?;
     acts::export_started(store, auth, L::NAME, format.media_type()).await?;
     let store = store.clone();
     let make = async move |out: Outgoing| {
         let sent = store.scan_long(move |tx| send_all(tx, &query, order, format, &out));
-        // Without its future the thread finds that nobody takes what it sends, and ends.
-        tokio::time::timeout(HELD, sent).await.unwrap_or(Err(Broken::Unwanted))
+        // When the future is dropped, the thread finds that nobody receives its rows, and ends.
+        tokio::time::timeout(HELD, sent).await.unwrap_or(Err(StreamError::Unwanted))
     };
     let [csv, ndjson] = L::FILES;
     let stream = exports.start(tenant, format.media_type(), make)?;
     Ok(ListOrStream::Stream(stream.named(if format == RowFormat::Csv { csv } else { ndjson })))
 }
 
-/// Sends everything that matches, as it was at one moment. Memory holds one slice of records, however many there are.
-fn send_all<L: Shows>(tx: &ReadTx, query: &L, order: Order, format: RowFormat, out: &Outgoing) -> Result<(), Broken> {
+/// Sends all matches from one snapshot. Holds one slice of records in memory, however many there are.
+fn send_all<L: ListView>(tx: &ReadTx, query: &L, order: Order, format: RowFormat, out: &Outgoing) -> Result<(), StreamError> {
     let mut rows = Rows::new(format, L::COLUMNS);
     out.send_blocking(rows.head()?)?;
     let mut after = None::<Vec<u8>>;
@@ -324,7 +324,7 @@ fn send_all<L: Shows>(tx: &ReadTx, query: &L, order: Order, format: RowFormat, o
     }
 }
 
-fn send<L: Shows>(tx: &ReadTx, query: &L, records: Vec<L::Record>, rows: &mut Rows, out: &Outgoing) -> Result<(), Broken> {
+fn send<L: ListView>(tx: &ReadTx, query: &L, records: Vec<L::Record>, rows: &mut Rows, out: &Outgoing) -> Result<(), StreamError> {
     let mut labels = Labels::new(query.tenant_id());
     let shown: Result<Vec<L::Shown>, StoreError> = records.into_iter().map(|record| query.show(tx, &mut labels, record)).collect();
     out.send_blocking(rows.piece(&shown?)?)

@@ -1,4 +1,4 @@
-//! Values of the wire in the form of the model, and back.
+//! Converts values between the wire types and the model.
 
 use tenantd_base::{change::Change, clock::Timestamp};
 use tenantd_http::{
@@ -6,7 +6,7 @@ use tenantd_http::{
     wire::{StoredWord, Word},
 };
 
-/// The same value in the form of the model, or back.
+/// Converts a wire value to its model value, or back.
 pub(super) trait Mirror<T> {
     fn mirror(self) -> T;
 }

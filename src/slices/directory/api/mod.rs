@@ -1,4 +1,4 @@
-//! Organizations, people and devices on the wire.
+//! The HTTP API of organizations, people and devices.
 
 mod bodies;
 mod contacts;
@@ -22,11 +22,11 @@ use serde_json::{Map, Value};
 
 pub(super) use contacts::{ContactApi, ContactsApi};
 pub use device::{Agent, BackupState, Device, Hardware, Network, OperatingSystem, Patch, Security, Software, Warranty};
-pub use device_filters::{Asker, DeviceFilters};
+pub use device_filters::{DeviceFilters, QueryContext};
 pub(super) use devices::{DeviceApi, DevicesApi};
 pub(super) use ingest::{AdminIngestApi, Ingest, IngestApi};
 pub(super) use organizations::{OrganizationApi, OrganizationsApi};
-pub(super) use resource::Desk;
+pub(super) use resource::RecordService;
 pub use wire::{OrganizationReference, PersonReference, UserView};
 
 use tenantd_base::access::Scope;
@@ -40,20 +40,20 @@ use super::{error::DirectoryError, repo::portable::Shapes};
 
 #[derive(Tags)]
 enum Area {
-    /// Organizations, the contacts at them, and devices.
+    /// Organizations, their contacts, and devices.
     Directory,
 }
 
-/// Several records have no one target.
+/// Rejects `reassign_to` for a bulk deletion.
 fn refuse_reassignment(given: bool) -> Result<(), Problem> {
     if !given {
         return Ok(());
     }
-    let message = "reassign_to goes with one record; leave it out, or delete the records one by one";
+    let message = "reassign_to works for one record only: delete the records one by one";
     Err(Problem::invalid(vec![FieldError::parameter("reassign_to", "not_allowed", message)]))
 }
 
-/// The bounds of what is sent here, for records that come with a whole tenant.
+/// The limits of the API, applied to the records of an imported tenant.
 pub(super) fn shapes() -> Result<Shapes, String> {
     let organization = Shape::fields::<ingest_lines::OrganizationLine>(&["name", "external_id"])?;
     let user = Shape::fields::<ingest_lines::UserLine>(&["name", "email", "external_id"])?;
@@ -66,7 +66,7 @@ pub(super) fn shapes() -> Result<Shapes, String> {
     })
 }
 
-/// The schemas of the records that events carry.
+/// The schemas of the records in events.
 pub(super) fn record_schemas() -> Map<String, Value> {
     openapi::schemas::<wire::Organization>().into_iter().chain(openapi::schemas::<device::Device>()).collect()
 }
@@ -76,57 +76,60 @@ impl From<DirectoryError> for Problem {
         let invalid = |pointer: &str, code: &str, message: &str| Self::invalid(vec![FieldError::pointer(pointer, code, message)]);
         match error {
             DirectoryError::NotFound => Self::plain(Code::NotFound),
-            DirectoryError::EmailTaken => Self::new(Code::AlreadyExists, "A user with this e-mail address exists already."),
-            DirectoryError::ExternalIdTaken => Self::new(Code::AlreadyExists, "Another record has this external id."),
+            DirectoryError::EmailTaken => Self::new(Code::AlreadyExists, "A user with this email address already exists."),
+            DirectoryError::ExternalIdTaken => Self::new(Code::AlreadyExists, "Another record already has this external_id."),
             DirectoryError::BadEmail(message) => invalid("/email", "wrong_form", message),
-            DirectoryError::EmailMissing => invalid("/email", "required", "staff need an e-mail address to sign in with"),
-            DirectoryError::UnknownOrganization => invalid("/organization_id", "unknown", "there is no such organization"),
+            DirectoryError::EmailMissing => invalid("/email", "required", "required for staff, who sign in with it"),
+            DirectoryError::UnknownOrganization => invalid("/organization_id", "unknown", "organization not found"),
             DirectoryError::UnknownExternalOrganization(external_id) => invalid(
                 "/organization_external_id",
                 "unknown",
-                &format!("there is no organization with the external id {external_id}; send it before what belongs to it"),
+                &format!("no organization has the external ID {external_id}: send the organization before its records"),
             ),
             DirectoryError::UnknownExternalOwner(external_id) => {
-                invalid("/owner_external_id", "unknown", &format!("there is no user with the external id {external_id}"))
+                invalid("/owner_external_id", "unknown", &format!("no user has the external ID {external_id}"))
             }
             DirectoryError::Incomplete { field } => {
-                invalid(&format!("/{field}"), "required", &format!("{field} is required for a record that is not there yet"))
+                invalid(&format!("/{field}"), "required", &format!("{field} is required for a new record"))
             }
             DirectoryError::IsStaff => {
-                invalid("/external_id", "not_allowed", "this is a member of staff, who is changed through /api/admin/users only")
+                invalid("/external_id", "not_allowed", "this user is a member of staff: change staff with /api/admin/users")
             }
-            DirectoryError::OutOfReach => {
-                Self::new(Code::InsufficientScope, "The record belongs to an organization that this key is not for, or to none.")
-            }
-            DirectoryError::UnknownOwner => invalid("/owner_id", "unknown", "there is no such user"),
-            DirectoryError::RoleMismatch => {
-                invalid("/role", "not_allowed", "an operator belongs to the platform tenant, and everyone else to another")
-            }
+            DirectoryError::OutOfReach => Self::new(
+                Code::InsufficientScope,
+                "This key cannot access the organization of the record, or the record has no organization.",
+            ),
+            DirectoryError::UnknownOwner => invalid("/owner_id", "unknown", "user not found"),
+            DirectoryError::RoleMismatch => invalid(
+                "/role",
+                "not_allowed",
+                "operator is allowed in the platform tenant only, and the platform tenant allows no other role",
+            ),
             DirectoryError::StaffOrganization => {
-                invalid("/organization_id", "not_allowed", "staff belong to the tenant and to no organization")
+                invalid("/organization_id", "not_allowed", "not allowed for staff: only contacts belong to an organization")
             }
-            DirectoryError::ContactRole => invalid("/role", "not_allowed", "a contact has no role"),
+            DirectoryError::ContactRole => invalid("/role", "not_allowed", "not allowed for a contact: only staff have a role"),
             DirectoryError::LastAdmin => {
-                Self::new(Code::InUse, "This is the last active administrator; make someone else one first.")
+                Self::new(Code::InUse, "This is the last active administrator. Make another user an administrator first.")
             }
             DirectoryError::InUse { found, unseen } => in_use(&found, unseen),
             DirectoryError::TooManyDependents(count) => Self::new(
                 Code::InUse,
-                format!("{count} records refer to this one, and one request moves up to 10,000. Move some of them first."),
+                format!("{count} records refer to this one. A request can move up to 10,000. Move some of them first."),
             ),
             DirectoryError::MissingScopes(scopes) => {
                 let names: Vec<&str> = scopes.iter().map(Scope::name).collect();
-                let detail = format!("Moving what refers to this record also needs {}.", names.join(", "));
+                let detail = format!("Moving the records that refer to this one also requires {}.", names.join(", "));
                 Self::new(Code::InsufficientScope, detail).with("required_scopes", names)
             }
-            DirectoryError::CannotMove(what) => Self::new(Code::InUse, format!("This could not be moved to the target: {what}.")),
+            DirectoryError::CannotMove(what) => Self::new(Code::InUse, format!("A record cannot be moved to the target: {what}.")),
             DirectoryError::UnknownTarget => {
-                let message = "reassign_to must name another record of the same kind that exists";
+                let message = "must be the ID of another existing record of the same kind";
                 Self::invalid(vec![FieldError::parameter("reassign_to", "unknown", message)])
             }
             DirectoryError::InvalidChange(change) => invalid(&change.pointer, change.code, &change.message),
             DirectoryError::OrganizationsOnly => {
-                Self::new(Code::InsufficientScope, "A key that is restricted to organizations cannot create organizations.")
+                Self::new(Code::InsufficientScope, "A key restricted to organizations cannot create organizations.")
             }
             DirectoryError::Line { pointer, message } => invalid(pointer, "not_valid", &message),
             DirectoryError::Both(first, second) => {
@@ -147,7 +150,7 @@ impl From<DirectoryError> for Problem {
     }
 }
 
-/// What refers to a record, by name.
+/// Lists the records that refer to a record.
 fn in_use(found: &[(&'static str, u64)], unseen: bool) -> Problem {
     let mut named: Vec<String> =
         found.iter().filter(|(_, count)| *count > 0).map(|(name, count)| format!("{count} {}", name.replace('_', " "))).collect();
@@ -156,6 +159,6 @@ fn in_use(found: &[(&'static str, u64)], unseen: bool) -> Problem {
     }
     let what = if named.is_empty() { "other records".to_owned() } else { named.join(", ") };
     let dependents: Map<String, Value> = found.iter().map(|(name, count)| ((*name).to_owned(), (*count).into())).collect();
-    Problem::new(Code::InUse, format!("This is still referred to by {what}. Remove or move that first, or send `reassign_to`."))
+    Problem::new(Code::InUse, format!("The record is in use by {what}. Delete or move these first, or send `reassign_to`."))
         .with("dependents", dependents)
 }

@@ -1,4 +1,4 @@
-//! `/api/directory/organizations`.
+//! `/api/directory/organizations`: the collection and its records.
 
 use poem::Request;
 use poem_openapi::{Object, OpenApi, param::Path};
@@ -13,7 +13,7 @@ use tenantd_base::{
 use tenantd_http::{
     bulk::{Removed, refuse_one},
     idempotency::IdempotencyKey,
-    input::{Filter, Judged, OptionalBody, target},
+    input::{Filter, Lenient, OptionalBody, target},
     need::{Allowed, DirectoryRead, DirectoryWrite},
     outgoing::{Exported, ListOrStream, Streams},
     page::Page,
@@ -36,17 +36,17 @@ use super::{
         CreateOrganization, CreateOrganizations, DeleteOrganization, DeleteOrganizations, OrganizationResults, UpdateOrganization,
         UpdateOrganizations,
     },
-    lists::{ListOrganizations, Shows, answer},
-    resource::{Desk, Resource},
+    lists::{ListOrganizations, ListView, answer},
+    resource::{RecordService, Resource},
     wire::Organization,
 };
 
 /// A page of organizations.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct OrganizationList {
-    /// The organizations.
+    /// The organizations on this page.
     data: Vec<Organization>,
-    /// The place of this page in the whole list.
+    /// The position of this page in the list.
     page: Page,
 }
 
@@ -55,7 +55,7 @@ impl Exported for OrganizationList {
     const LINES_EXAMPLE: &'static str = "{\"name\":\"Acme\"}\n{\"_end\":true,\"count\":1}\n";
 }
 
-impl Shows for OrganizationQuery {
+impl ListView for OrganizationQuery {
     type Shown = Organization;
     type List = OrganizationList;
 
@@ -132,28 +132,28 @@ impl Resource for Organizations {
 
 #[derive(Debug, Object)]
 struct OrganizationTarget {
-    /// The organization, unless the body names it.
+    /// The ID of the organization. Required unless the body has it.
     id: Option<OrganizationId>,
 }
 
 #[derive(Debug, Object)]
 struct RemoveOrganizationTarget {
-    /// The organization, unless the body names it.
+    /// The ID of the organization. Required unless the body has it.
     id: Option<OrganizationId>,
-    /// Another organization that gets the devices, contacts, open tickets and cloud providers of this one.
+    /// The ID of another organization that receives the devices, contacts, open tickets and cloud providers of this one.
     reassign_to: Option<OrganizationId>,
 }
 
 #[derive(Debug, Object)]
 struct ReassignOrganization {
-    /// Another organization that gets the devices, contacts, open tickets and cloud providers of this one.
+    /// The ID of another organization that receives the devices, contacts, open tickets and cloud providers of this one.
     reassign_to: Option<OrganizationId>,
 }
 
 type Answer = OneOrMany<Organization, OrganizationResults>;
 
 pub(crate) struct OrganizationsApi {
-    pub(crate) desk: Desk,
+    pub(crate) records: RecordService,
     pub(crate) exports: Streams,
 }
 
@@ -161,9 +161,9 @@ pub(crate) struct OrganizationsApi {
 impl OrganizationsApi {
     /// List organizations
     ///
-    /// Returns the organizations that match every filter. `format=csv` and `format=ndjson`, or an `Accept` with only `text/csv` or
-    /// `application/x-ndjson`, stream all of them instead. The last line of `ndjson` is `{"_end":true,"count":…}`. A stream takes no
-    /// `limit`, `cursor` and `include_total`.
+    /// Returns the organizations that match all filters. `format=csv` and `format=ndjson`, or an `Accept` header with only
+    /// `text/csv` or `application/x-ndjson`, stream all matches. The last line of `ndjson` is `{"_end":true,"count":…}`. A stream
+    /// does not allow `limit`, `cursor` and `include_total`.
     #[oai(path = "/", method = "get", operation_id = "list_organizations")]
     async fn list_organizations(
         &self,
@@ -171,60 +171,60 @@ impl OrganizationsApi {
         request: &Request,
         query: Filter<ListOrganizations>,
     ) -> Result<ListOrStream<OrganizationList>, Problem> {
-        let (wanted, manner) = query.0.query(&auth.principal)?;
-        answer(&self.desk.store, &self.exports, &auth, request, wanted, manner).await
+        let (wanted, options) = query.0.query(&auth.principal)?;
+        answer(&self.records.store, &self.exports, &auth, request, wanted, options).await
     }
 
     /// Create organizations
     ///
-    /// Creates one organization, or up to 100 in `organizations`: all or none, unless `atomic` is false. A key that is restricted to
-    /// organizations cannot create one. A request for several can read and write 4 MiB of records.
+    /// Creates one organization, or up to 100 in `organizations`. A bulk request creates all organizations or none, unless `atomic`
+    /// is false, and can read and write up to 4 MiB of records. A key restricted to organizations cannot create organizations.
     #[oai(path = "/", method = "post", operation_id = "create_organizations")]
     async fn create_organizations(
         &self,
         auth: Allowed<DirectoryWrite>,
         idempotency_key: IdempotencyKey,
-        body: Judged<OneOrMany<CreateOrganization, CreateOrganizations>>,
+        body: Lenient<OneOrMany<CreateOrganization, CreateOrganizations>>,
     ) -> Result<Settled<Answer>, Problem> {
         match body.0 {
-            OneOrMany::One(one) => self.desk.create_one::<Organizations, _>(&auth, idempotency_key, one.into()).await,
+            OneOrMany::One(one) => self.records.create_one::<Organizations, _>(&auth, idempotency_key, one.into()).await,
             OneOrMany::Many(many) => {
                 let news = many.organizations.into_iter().map(Into::into).collect();
-                self.desk.create_many::<Organizations, _>(&auth, idempotency_key, news, many.atomic.unwrap_or(true)).await
+                self.records.create_many::<Organizations, _>(&auth, idempotency_key, news, many.atomic.unwrap_or(true)).await
             }
         }
     }
 
     /// Change organizations
     ///
-    /// Applies a merge patch (RFC 7396) to the organization that `?id=` or `id` names, or with `ids` and `patch` to up to 100 at once, all or
-    /// none. Several have no one version and take no `If-Match`.
+    /// Applies a merge patch (RFC 7396) to the organization in `?id=` or `id`. With `ids` and `patch`, changes up to 100
+    /// organizations, all or none. A bulk request does not allow `If-Match`.
     #[oai(path = "/", method = "patch", operation_id = "update_organizations")]
     async fn update_organizations(
         &self,
         auth: Allowed<DirectoryWrite>,
         query: Filter<OrganizationTarget>,
         if_match: IfMatch,
-        body: Judged<OneOrMany<UpdateOrganization, UpdateOrganizations>>,
+        body: Lenient<OneOrMany<UpdateOrganization, UpdateOrganizations>>,
     ) -> Result<Changed<Answer>, Problem> {
         match body.0 {
             OneOrMany::One(one) => {
                 let id = target(query.0.id, one.id)?;
-                self.desk.update_one::<Organizations, _>(&auth, id, if_match, one.patch.into()).await
+                self.records.update_one::<Organizations, _>(&auth, id, if_match, one.patch.into()).await
             }
             OneOrMany::Many(many) => {
                 refuse_one(query.0.id.is_some(), if_match.is_given())?;
-                self.desk.update_many::<Organizations, _>(&auth, many.ids, many.patch.into()).await
+                self.records.update_many::<Organizations, _>(&auth, many.ids, many.patch.into()).await
             }
         }
     }
 
     /// Delete organizations
     ///
-    /// Deletes the organization that `?id=` or `id` names, or with `ids` up to 100 at once, all or none. While anything refers to an
-    /// organization, the answer is `409 in_use` with the counts in `dependents`. `reassign_to` moves it to another organization first. That
-    /// needs the scopes that write what is moved. One request moves up to 10,000 records. Backup settings of the organization are not
-    /// moved: they go with it.
+    /// Deletes the organization in `?id=` or `id`. With `ids`, deletes up to 100 organizations, all or none. If other records refer
+    /// to an organization, the response is `409 in_use` with their counts in `dependents`. `reassign_to` first moves these records
+    /// to another organization, up to 10,000 per request. This requires the write scopes of these records. The backup settings of
+    /// the organization cannot move; they are deleted with it.
     #[oai(path = "/", method = "delete", operation_id = "delete_organizations")]
     async fn delete_organizations(
         &self,
@@ -236,27 +236,27 @@ impl OrganizationsApi {
         match body.0 {
             OneOrMany::One(one) => {
                 let id = target(query.0.id, one.id)?;
-                self.desk.remove_one::<Organizations>(&auth, id, if_match, query.0.reassign_to).await?;
+                self.records.remove_one::<Organizations>(&auth, id, if_match, query.0.reassign_to).await?;
                 Ok(Removed::one())
             }
             OneOrMany::Many(many) => {
                 refuse_one(query.0.id.is_some(), if_match.is_given())?;
                 super::refuse_reassignment(query.0.reassign_to.is_some())?;
-                self.desk.remove_many::<Organizations>(&auth, many.ids).await
+                self.records.remove_many::<Organizations>(&auth, many.ids).await
             }
         }
     }
 }
 
 pub(crate) struct OrganizationApi {
-    pub(crate) desk: Desk,
+    pub(crate) records: RecordService,
 }
 
 #[OpenApi(prefix_path = "/api/directory/organizations", tag = "Area::Directory")]
 impl OrganizationApi {
     /// Read an organization
     ///
-    /// Returns the organization with its `ETag`. With `If-None-Match`, an unchanged organization is answered with 304.
+    /// Returns the organization with its `ETag`. With `If-None-Match`, returns 304 if the organization has not changed.
     #[oai(path = "/:id", method = "get", operation_id = "read_organization")]
     async fn read_organization(
         &self,
@@ -264,7 +264,7 @@ impl OrganizationApi {
         id: Path<OrganizationId>,
         if_none_match: IfNoneMatch,
     ) -> Result<Found<Organization>, Problem> {
-        let found = self.desk.store.read(|tx| find_organization(tx, auth.principal.tenant_id, &auth.principal.reach, id.0))?;
+        let found = self.records.store.read(|tx| find_organization(tx, auth.principal.tenant_id, &auth.principal.reach, id.0))?;
         let version = found.version;
         Ok(if if_none_match.knows(version) {
             Found::not_modified(version)
@@ -275,22 +275,22 @@ impl OrganizationApi {
 
     /// Change an organization by its path
     ///
-    /// Does the same as the change with `?id=`.
+    /// Changes the organization in the path. Works like `PATCH` with `?id=`.
     #[oai(path = "/:id", method = "patch", operation_id = "update_organization_by_id")]
     async fn update_organization_by_id(
         &self,
         auth: Allowed<DirectoryWrite>,
         id: Path<OrganizationId>,
         if_match: IfMatch,
-        body: Judged<UpdateOrganization>,
+        body: Lenient<UpdateOrganization>,
     ) -> Result<Changed<Organization>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
-        self.desk.update_one::<Organizations, _>(&auth, id, if_match, body.0.patch.into()).await
+        self.records.update_one::<Organizations, _>(&auth, id, if_match, body.0.patch.into()).await
     }
 
     /// Delete an organization by its path
     ///
-    /// Does the same as the deletion with `?id=`.
+    /// Deletes the organization in the path. Works like `DELETE` with `?id=`.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_organization_by_id")]
     async fn delete_organization_by_id(
         &self,
@@ -299,7 +299,7 @@ impl OrganizationApi {
         query: Filter<ReassignOrganization>,
         if_match: IfMatch,
     ) -> Result<Empty, Problem> {
-        self.desk.remove_one::<Organizations>(&auth, id.0, if_match, query.0.reassign_to).await?;
+        self.records.remove_one::<Organizations>(&auth, id.0, if_match, query.0.reassign_to).await?;
         Ok(Empty::new())
     }
 }

@@ -1,4 +1,4 @@
-//! What the three kinds of records have in common on the wire: each is created, changed and deleted, alone or with others, in the same way.
+//! The operations that all three kinds of records share: each is created, changed and deleted, alone or in bulk, in the same way.
 
 use std::fmt::Display;
 
@@ -23,7 +23,7 @@ use super::{
     bodies::{Outcome, Results},
 };
 
-/// How much more a change costs than the record's bytes: it is read, written, and stands in its event.
+/// The cost of a change as a multiple of the record's bytes: it is read, written, and copied into its event.
 const COST: usize = 3;
 
 /// A kind of record.
@@ -31,15 +31,15 @@ pub(super) trait Resource: 'static {
     type Id: Copy + Display + Send + 'static;
     type New: Send + 'static;
     type Change: Send + 'static;
-    /// As it is stored.
+    /// The stored form.
     type Record;
-    /// As clients see it.
+    /// The wire form.
     type Shown: Serialize + Send;
     type Results: Results<Record = Self::Shown>;
 
     /// The path of the collection.
     const PATH: &'static str;
-    /// Where the records are in the body of a request that creates several.
+    /// The member that holds the records in the body of a bulk creation.
     const MEMBER: &'static str;
 
     fn create(directory: &Directory, tx: &mut WriteTx, act: &mut Act, new: &Self::New) -> Result<Self::Record, DirectoryError>;
@@ -56,11 +56,11 @@ pub(super) trait Resource: 'static {
     fn show(directory: &Directory, tx: &impl Read, now: Timestamp, record: Self::Record) -> Result<Self::Shown, DirectoryError>;
 }
 
-/// Why a request for one or several records was refused.
+/// Why a request for one or several records failed.
 #[derive(Debug)]
 enum Refusal {
     Record(DirectoryError),
-    /// The request as a whole.
+    /// The error of the request as a whole.
     Whole(Problem),
 }
 
@@ -92,15 +92,15 @@ impl From<Refusal> for Problem {
 }
 
 impl Refusal {
-    /// Whether no record can be stored any more.
-    fn is_of_store(&self) -> bool {
+    /// Whether the store failed, so that no further record can be stored.
+    fn is_store_error(&self) -> bool {
         matches!(self, Self::Record(DirectoryError::Store(_) | DirectoryError::Event(_)))
     }
 }
 
-/// What handlers of all kinds share.
+/// The state that the handlers of all kinds share.
 #[derive(Clone, Debug)]
-pub(crate) struct Desk {
+pub(crate) struct RecordService {
     pub(crate) directory: Directory,
     pub(crate) store: Store,
     pub(crate) remover: Remover,
@@ -108,7 +108,7 @@ pub(crate) struct Desk {
 
 type Auth = Allowed<DirectoryWrite>;
 
-impl Desk {
+impl RecordService {
     pub(super) async fn create_one<R: Resource, A: Send + 'static>(
         &self,
         auth: &Auth,
@@ -166,7 +166,7 @@ impl Desk {
         Ok(self.store.write(update).await?)
     }
 
-    /// Changes all of the records, or none.
+    /// Changes all records or none.
     pub(super) async fn update_many<R: Resource, A: Send + 'static>(
         &self,
         auth: &Auth,
@@ -200,14 +200,14 @@ impl Desk {
         Ok(removed.await?)
     }
 
-    /// Deletes all of the records, or none.
+    /// Deletes all records or none.
     pub(super) async fn remove_many<R: Resource>(&self, auth: &Auth, ids: Vec<R::Id>) -> Result<Removed<R::Results>, Problem> {
         let (remover, intent, grants) = (self.remover.clone(), auth.context.intent(&auth.principal), auth.principal.grants);
-        let (begun, subjects) = (intent.clone(), ids.iter().map(|id| R::subject(*id)).collect::<Vec<_>>());
+        let (step_intent, subjects) = (intent.clone(), ids.iter().map(|id| R::subject(*id)).collect::<Vec<_>>());
         let named = subjects.clone();
         self.store
             .scan_for(auth.principal.tenant_id, move |tx| {
-                let act = begun.begin();
+                let act = step_intent.begin();
                 let mut failures = Vec::new();
                 for (index, subject) in named.into_iter().enumerate() {
                     match remover.examine_free(tx, &act, grants, subject, &ExpectedVersion::Unspecified) {
@@ -235,7 +235,7 @@ fn bytes(shown: &impl Serialize) -> Result<usize, DirectoryError> {
     Ok(serde_json::to_vec(shown)?.len())
 }
 
-/// Does something with each record. With `atomic` any failure is one of all, and all failures are reported.
+/// Applies an operation to each record. With `atomic`, any failure fails the whole request and all failures are reported.
 fn each<I, T>(
     tx: &mut WriteTx,
     members: Members,
@@ -247,7 +247,7 @@ fn each<I, T>(
     for (index, record) in records.enumerate() {
         match tx.attempt(|tx| act(tx, record)) {
             Ok((status, shown)) => outcomes.push((status, Ok(shown))),
-            Err(refusal) if refusal.is_of_store() => return Err(refusal),
+            Err(refusal) if refusal.is_store_error() => return Err(refusal),
             Err(refusal @ Refusal::Whole(_)) if atomic => return Err(refusal),
             Err(refusal) if atomic => failures.push((index, refusal.into())),
             Err(refusal) => {

@@ -1,30 +1,30 @@
-//! Takes a body apart into its values while it comes in: lines of NDJSON, or the elements of one array. Values are found by their
-//! ends alone; what is in them is read by whoever gets them. **Invariant:** no more than one value is held, and of one that is too
-//! long, nothing.
+//! Splits a request body into values while it arrives: lines of NDJSON, or the elements of one array. The splitter only finds the
+//! ends of values; the receiver parses them. **Invariant:** it holds at most one value in memory, and nothing of a value that is
+//! too long.
 
 use tenantd_http::incoming::Form;
 
-/// The longest value.
+/// The maximum length of a value in bytes.
 pub(super) const MAX_VALUE: usize = 256 << 10;
 
-/// A value of the body with its number: that of its line, or its place in the array, both from 1.
+/// A value of the body with its line number or its position in the array, starting at 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Piece {
     pub(super) number: u64,
-    /// `None` when it is too long.
+    /// `None` if it is too long.
     pub(super) bytes: Option<Vec<u8>>,
 }
 
-/// The body as a whole is not what it says it is.
+/// The body as a whole is not a valid array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BrokenArray {
     #[error("the body is not a JSON array")]
     NoArray,
     #[error("the array is not closed")]
     Unclosed,
-    #[error("there is something behind the array")]
+    #[error("unexpected data after the array")]
     Trailing,
-    #[error("an element of the array is missing, or what is between two is no comma")]
+    #[error("expected an element, or `,` between two elements")]
     Separator,
 }
 
@@ -37,11 +37,11 @@ pub(super) struct Splitter {
     array: Array,
 }
 
-/// Where in an array we are.
+/// The position in the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Array {
     Before,
-    /// An element may start, or the array end.
+    /// An element may start, or the array may end.
     First,
     /// An element must start.
     Next,
@@ -50,7 +50,7 @@ enum Array {
         text: bool,
         escaped: bool,
     },
-    /// A comma or the end must come.
+    /// A comma or the end of the array must follow.
     Behind,
     After,
 }
@@ -60,7 +60,7 @@ impl Splitter {
         Self { form, number: 0, value: Vec::new(), too_long: false, array: Array::Before }
     }
 
-    /// Takes the next bytes of the body, and hands on the values that end in them.
+    /// Processes the next bytes of the body and outputs the values that end in them.
     pub(super) fn push(&mut self, bytes: &[u8], out: &mut Vec<Piece>) -> Result<(), BrokenArray> {
         match self.form {
             Form::Lines => {
@@ -71,7 +71,7 @@ impl Splitter {
         }
     }
 
-    /// The body has ended.
+    /// Processes the end of the body.
     pub(super) fn finish(mut self, out: &mut Vec<Piece>) -> Result<(), BrokenArray> {
         match (self.form, self.array) {
             (Form::Lines, _) => {
@@ -86,7 +86,7 @@ impl Splitter {
 
     fn push_lines(&mut self, bytes: &[u8], out: &mut Vec<Piece>) {
         let mut lines = bytes.split(|byte| *byte == b'\n');
-        // What follows the last line end is the beginning of a line.
+        // The text after the last line break is the start of the next line.
         let rest = lines.next_back().unwrap_or_default();
         for line in lines {
             self.keep(line);
@@ -108,7 +108,7 @@ impl Splitter {
     fn end_line(&mut self, out: &mut Vec<Piece>) {
         self.number += 1;
         let (value, too_long) = (std::mem::take(&mut self.value), std::mem::take(&mut self.too_long));
-        // Blank lines are nothing, but they count as lines.
+        // Blank lines are skipped, but they count as lines.
         if too_long || !value.trim_ascii().is_empty() {
             out.push(Piece { number: self.number, bytes: (!too_long).then_some(value) });
         }
@@ -142,7 +142,7 @@ impl Splitter {
             (b'"', _) => (depth, !text, false),
             (b'{' | b'[', false) => (depth + 1, false, false),
             (b'}' | b']', false) if depth > 0 => (depth - 1, false, false),
-            // Outside of every bracket, these end an element that is a plain value.
+            // Outside of all brackets, these end an element that is a scalar.
             (b',' | b']', false) if depth == 0 => {
                 self.end_element(out);
                 return self.push_element_byte(byte, out);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_found_with_their_numbers_and_blank_ones_are_none() {
+    fn lines_have_numbers_and_blank_lines_are_skipped() {
         for step in 1..10 {
             let found = split(Form::Lines, b"{\"a\":1}\r\n\n  \n{\"b\":2}", step).unwrap();
             assert_eq!(found, [(1, Some("{\"a\":1}\r".to_owned())), (4, Some("{\"b\":2}".to_owned()))]);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_too_long_is_told_and_reading_goes_on() {
+    fn a_line_that_is_too_long_does_not_stop_the_split() {
         let body = format!("{}\n{{}}\n", "a".repeat(MAX_VALUE + 1));
         for step in [1 << 10, 1 << 20] {
             assert_eq!(split(Form::Lines, body.as_bytes(), step).unwrap(), [(1, None), (2, Some("{}".to_owned()))]);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_no_array_is_told_as_such() {
+    fn a_body_that_is_not_an_array_is_refused() {
         for (body, expected) in [
             ("", BrokenArray::NoArray),
             ("{}", BrokenArray::NoArray),
@@ -233,7 +233,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_array_is_taken_apart_into_its_elements_wherever_it_is_cut(values in proptest::collection::vec(json_value(), 0..6), step in 1_usize..20) {
+        fn an_array_splits_into_its_elements_at_any_chunk_size(values in proptest::collection::vec(json_value(), 0..6), step in 1_usize..20) {
             let body = serde_json::to_string_pretty(&values).unwrap();
             let found = split(Form::Array, body.as_bytes(), step).unwrap();
             let read: Vec<serde_json::Value> = found.iter().map(|(_, text)| serde_json::from_str(text.as_ref().unwrap()).unwrap()).collect();

@@ -1,4 +1,4 @@
-//! The words of the directory as JSON and as parameters: the model's own types, with their schemas.
+//! Wire types for the vocabulary of the directory: the model's own types with their schemas.
 
 use tenantd_http::wire::word_type;
 
@@ -7,18 +7,18 @@ use super::super::model::{
 };
 
 word_type! {
-    AgentStatus, "AgentStatus", "`offline` and `overdue` follow from how long ago the agent was last seen; `never` from its never having been.";
-    PersonKind, "UserKind", "`staff` work for the tenant and sign in; a `contact` is someone at one of its organizations.";
+    AgentStatus, "AgentStatus", "The status of an agent. `online`, `offline` and `overdue` depend on when it was last seen; `never` means that it was never seen.";
+    PersonKind, "UserKind", "`staff` work for the tenant and sign in. A `contact` is a person at one of its organizations.";
 }
 
 word_type! {
     stored:
-    UserStatus, "UserStatus", "A disabled user cannot sign in.";
-    DeviceClass, "DeviceClass", "What kind of device it is.";
-    Lifecycle, "Lifecycle", "Where the device is in its life.";
-    Health, "Health", "How the device is doing.";
+    UserStatus, "UserStatus", "The status of a user. A disabled user cannot sign in.";
+    DeviceClass, "DeviceClass", "The kind of device.";
+    Lifecycle, "Lifecycle", "The stage of the device's life cycle.";
+    Health, "Health", "The health of the device.";
     OsFamily, "OsFamily", "The family of an operating system.";
-    PatchStatus, "PatchStatus", "Whether updates are missing.";
-    WarrantyStatus, "WarrantyStatus", "Whether there is a warranty.";
-    JobStatus, "JobLineStatus", "How a job went.";
+    PatchStatus, "PatchStatus", "The state of operating system updates.";
+    WarrantyStatus, "WarrantyStatus", "The status of the warranty.";
+    JobStatus, "JobLineStatus", "The status of a job.";
 }

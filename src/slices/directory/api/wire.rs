@@ -1,4 +1,4 @@
-//! Organizations and people as clients see them, and how other records refer to them.
+//! Organizations and people on the wire, and the references of other records to them.
 
 use poem_openapi::Object;
 use serde::Serialize;
@@ -18,7 +18,9 @@ use super::super::model::{self, PersonKind, PersonLabel, Standing, UserStatus};
 /// An organization that a record refers to.
 #[derive(Clone, Debug, Object, Serialize)]
 pub struct OrganizationReference {
+    /// The ID of the organization.
     pub id: OrganizationId,
+    /// The name of the organization.
     pub name: String,
 }
 
@@ -28,10 +30,12 @@ impl From<model::OrganizationLabel> for OrganizationReference {
     }
 }
 
-/// Someone that a record refers to.
+/// A person that a record refers to.
 #[derive(Clone, Debug, Object, Serialize)]
 pub struct PersonReference {
+    /// The ID of the person.
     pub id: UserId,
+    /// The full name of the person.
     pub name: String,
 }
 
@@ -41,14 +45,14 @@ impl From<PersonLabel> for PersonReference {
     }
 }
 
-/// Who a member of staff is at an identity provider.
+/// The account of a staff member at an identity provider.
 #[derive(Clone, Debug, Object, Serialize)]
 pub struct UserSso {
-    /// The identity provider that they have signed in through.
+    /// The ID of the identity provider through which they signed in.
     pub identity_provider_id: IdentityProviderId,
-    /// The provider's own address.
+    /// The issuer URL of the provider.
     pub issuer: String,
-    /// What the provider knows them by.
+    /// The provider's identifier for the user.
     pub subject: String,
     /// When the account was linked.
     pub linked_at: Timestamp,
@@ -61,30 +65,37 @@ impl From<model::LinkedIdentity> for UserSso {
     }
 }
 
-/// Someone who works for the tenant, or a contact at one of its organizations.
+/// A staff member of the tenant, or a contact at one of its organizations.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(rename = "User", skip_serializing_if_is_none, example)]
 pub struct UserView {
+    /// The ID of the user.
     pub id: UserId,
-    /// The id in the system that the user comes from.
+    /// The ID of the user in its source system. Absent if it has none.
     pub external_id: Option<String>,
+    /// The email address. Absent if it is unknown.
     #[oai(validator(max_length = 254))]
     pub email: Option<String>,
+    /// The full name of the user.
     pub name: String,
+    /// Whether the user is staff or a contact.
     pub kind: PersonKind,
-    /// Of staff.
+    /// The role. Only for staff.
     pub role: Option<Role>,
-    /// Of a contact.
+    /// The organization. Only for contacts.
     pub organization: Option<OrganizationReference>,
+    /// The status: `active` or `disabled`.
     pub status: Word<UserStatus>,
+    /// When the record was created.
     pub created_at: Timestamp,
+    /// When the record was last changed.
     pub updated_at: Timestamp,
-    /// When the user last signed in.
+    /// When the user last signed in. Absent if they never did.
     pub last_login_at: Option<Timestamp>,
-    /// Of staff who have signed in through an identity provider.
+    /// The linked account at an identity provider. Only for staff who signed in through one.
     pub sso: Option<UserSso>,
-    /// Counts the changes of this record.
+    /// The version of the record. It increases with each change.
     pub version: u64,
 }
 
@@ -122,17 +133,17 @@ impl Describe<Option<&model::OrganizationLabel>> for model::User {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(crate) struct Organization {
-    /// The organization.
+    /// The ID of the organization.
     pub(super) id: OrganizationId,
-    /// The id in the system that the organization comes from.
+    /// The ID of the organization in its source system. Absent if it has none.
     pub(super) external_id: Option<String>,
-    /// The name.
+    /// The name of the organization.
     pub(super) name: String,
     /// When the record was created.
     pub(super) created_at: Timestamp,
-    /// When the record last changed.
+    /// When the record was last changed.
     pub(super) updated_at: Timestamp,
-    /// Counts the changes of this record.
+    /// The version of the record. It increases with each change.
     pub(super) version: u64,
 }
 
@@ -149,28 +160,28 @@ impl Describe for model::Organization {
     }
 }
 
-/// Someone at an organization of the tenant, who does not sign in.
+/// A person at an organization of the tenant, who does not sign in.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(crate) struct Contact {
-    /// The contact.
+    /// The ID of the contact.
     pub(super) id: UserId,
-    /// The id in the system that the contact comes from.
+    /// The ID of the contact in its source system. Absent if it has none.
     pub(super) external_id: Option<String>,
-    /// The name.
+    /// The full name of the contact.
     pub(super) name: String,
-    /// The e-mail address.
+    /// The email address. Absent if it is unknown.
     pub(super) email: Option<String>,
-    /// The organization that the contact belongs to.
+    /// The organization to which the contact belongs. Absent if there is none.
     pub(super) organization: Option<OrganizationReference>,
-    /// Whether the contact is still active.
+    /// The status: `active` or `disabled`.
     pub(super) status: Word<UserStatus>,
     /// When the record was created.
     pub(super) created_at: Timestamp,
-    /// When the record last changed.
+    /// When the record was last changed.
     pub(super) updated_at: Timestamp,
-    /// Counts the changes of this record.
+    /// The version of the record. It increases with each change.
     pub(super) version: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Which contacts a list is about. Staff are passed over: they are read through the API of users.
+//! Selects the contacts of a list. Skips staff, which the API of users lists.
 
 use tenantd_base::{
     access::Reach,
@@ -13,17 +13,17 @@ use super::{
         repo::users::{self as repo, USERS},
     },
     filters::{Folded, fold},
-    order::{Listing, Passed, RecordId, SortField},
+    order::{Listing, RecordId, ScannedRecord, SortField},
 };
 
-/// What is absent, or an empty list, is not asked for.
+/// An absent filter or an empty list matches everything.
 #[derive(Clone, Debug)]
 pub(crate) struct ContactQuery {
     pub(crate) tenant_id: TenantId,
     pub(crate) reach: Reach,
     pub(crate) organizations: Vec<OrganizationId>,
     pub(crate) names: Vec<Folded>,
-    /// In their normal form.
+    /// Normalized.
     pub(crate) emails: Vec<String>,
     pub(crate) external_ids: Vec<String>,
     pub(crate) statuses: Vec<UserStatus>,
@@ -66,7 +66,7 @@ impl Listing for ContactQuery {
         tx: &impl Read,
         after: Option<RecordId>,
         direction: Direction,
-        mut visit: impl FnMut(Passed<User>) -> Result<Flow, StoreError>,
+        mut visit: impl FnMut(ScannedRecord<User>) -> Result<Flow, StoreError>,
     ) -> Result<(), StoreError> {
         let mut range = KeyRange::prefix(&self.tenant_id.to_bytes());
         if let Some(after) = after {

@@ -1,5 +1,5 @@
-//! Which devices a list or a report is about. What the front of a device says is checked first: most devices of a selective query go by
-//! without their details being taken apart.
+//! Selects the devices of a list or a report. It checks the cheap fields first, so that a selective query decodes the details of
+//! few devices.
 
 use tenantd_base::{
     access::Reach,
@@ -16,18 +16,18 @@ use super::{
     },
     filters::{AddressFilter, Folded, MacFilter, SoftwareFilter, fold},
     labels::Labels,
-    order::{Listing, Passed, RecordId, SortField},
+    order::{Listing, RecordId, ScannedRecord, SortField},
 };
 
-/// What it costs to take the details of a device apart, where a device that its front rules out costs 1.
+/// The cost of decoding the details of a device, relative to a cost of 1 for rejecting a device by its cheap fields.
 const DETAILS: u64 = 4;
 
-/// What is absent, or an empty list, is not asked for.
+/// An absent filter or an empty list matches everything.
 #[derive(Clone, Debug)]
 pub struct DeviceQuery {
     pub tenant_id: TenantId,
     pub reach: Reach,
-    /// The moment of the report: what agents are doing is told as of now.
+    /// The time of the report, which determines the status of agents.
     pub now: Timestamp,
     pub directory: Directory,
     pub organizations: Vec<OrganizationId>,
@@ -45,13 +45,13 @@ pub struct DeviceQuery {
     pub created_before: Option<Timestamp>,
     pub updated_after: Option<Timestamp>,
     pub updated_before: Option<Timestamp>,
-    /// Devices that are to be backed up, and are or are not.
+    /// Matches eligible devices that are protected or not.
     pub protected: Option<bool>,
     pub details: DetailsQuery,
     pub text: Option<Folded>,
 }
 
-/// What only the details of a device tell.
+/// The filters that need the details of a device.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DetailsQuery {
     pub os_families: Vec<OsFamily>,
@@ -77,7 +77,7 @@ fn one_of<T: PartialEq>(wanted: &[T], value: &T) -> bool {
     wanted.is_empty() || wanted.contains(value)
 }
 
-/// Whether a text that may be absent is wanted.
+/// Whether an optional text matches.
 fn text_is(wanted: &[Folded], text: Option<&String>, matches: fn(&Folded, &str) -> bool) -> bool {
     wanted.is_empty() || text.is_some_and(|text| wanted.iter().any(|wanted| matches(wanted, text)))
 }
@@ -87,7 +87,7 @@ impl DeviceQuery {
         self.directory.agent_status(device.last_seen_at, self.now)
     }
 
-    /// Whether a device can match, as far as the front of it tells.
+    /// Whether a device can match, according to its cheap fields.
     pub fn admits<D>(&self, device: &Device<D>) -> bool {
         self.reach.covers(Some(device.organization_id))
             && one_of(&self.organizations, &device.organization_id)
@@ -108,7 +108,7 @@ impl DeviceQuery {
             && text_is(&self.sites, device.site.as_ref(), Folded::is)
     }
 
-    /// Whether a device that is admitted matches.
+    /// Whether a device that passed [`Self::admits`] matches.
     pub fn matches(&self, tx: &impl Read, labels: &mut Labels, device: &Device) -> Result<bool, StoreError> {
         if !self.details.matches(&device.details) {
             return Ok(false);
@@ -121,11 +121,11 @@ impl DeviceQuery {
         Ok(labels.person(tx, owner)?.is_some_and(|owner| text.is_in(&owner.name)))
     }
 
-    /// The packages of a device that are asked for: each once, in order.
+    /// The packages of a device that match the query, sorted and without duplicates.
     pub fn packages(&self, device: &Device) -> Vec<Software> {
         let wanted = &self.details.software;
-        let asked = |package: &&Software| wanted.is_empty() || wanted.iter().any(|filter| filter.admits(package));
-        let mut packages: Vec<Software> = device.details.software.iter().filter(asked).cloned().collect();
+        let is_requested = |package: &&Software| wanted.is_empty() || wanted.iter().any(|filter| filter.admits(package));
+        let mut packages: Vec<Software> = device.details.software.iter().filter(is_requested).cloned().collect();
         packages.sort_by(|left, right| {
             (&left.name, &left.version, &left.publisher).cmp(&(&right.name, &right.version, &right.publisher))
         });
@@ -134,7 +134,7 @@ impl DeviceQuery {
     }
 }
 
-/// Whether the device itself has the text in what it is called by.
+/// Whether the names or identifiers of the device contain the text.
 fn mentions(device: &Device, text: &Folded) -> bool {
     let details = &device.details;
     let hostname = details.network.as_ref().and_then(|network| network.hostname.as_ref());
@@ -183,7 +183,7 @@ impl DetailsQuery {
 }
 
 impl Listing for DeviceQuery {
-    /// With about how many bytes its details have.
+    /// The device and the approximate size of its details in bytes.
     type Record = (Device, usize);
 
     fn walk(
@@ -191,7 +191,7 @@ impl Listing for DeviceQuery {
         tx: &impl Read,
         after: Option<RecordId>,
         direction: Direction,
-        mut visit: impl FnMut(Passed<Self::Record>) -> Result<Flow, StoreError>,
+        mut visit: impl FnMut(ScannedRecord<Self::Record>) -> Result<Flow, StoreError>,
     ) -> Result<(), StoreError> {
         let mut labels = Labels::new(self.tenant_id);
         let mut range = KeyRange::prefix(&self.tenant_id.to_bytes());
@@ -231,7 +231,7 @@ fn sized(folded: &FoldedDevice) -> Result<(Device, usize), StoreError> {
     Ok((folded.unfold()?, folded.details.bytes()))
 }
 
-/// What nobody has told of is unknown.
+/// A device without update data has the status unknown.
 pub fn patch_status(details: &Details) -> PatchStatus {
     details.patch.as_ref().map_or(PatchStatus::Unknown, |patch| patch.status)
 }

@@ -1,5 +1,5 @@
-//! What devices are looked for by: texts without case and accents, addresses and networks, hardware addresses in any spelling, and
-//! packages with versions. No store, no clock, no wire.
+//! The filters for devices: texts that ignore case and accents, addresses and networks, MAC addresses in any notation, and packages
+//! with versions. No store, no clock, no wire types.
 
 use std::{cmp::Ordering, net::IpAddr};
 
@@ -32,7 +32,7 @@ impl Folded {
         fold(text).contains(&self.0)
     }
 
-    /// Whether it is a host name, in full or without its domain.
+    /// Whether it equals a host name, with or without the domain.
     pub fn is_host(&self, name: &str) -> bool {
         self.is(name) || name.split_once('.').is_some_and(|(host, _)| self.is(host))
     }
@@ -42,7 +42,7 @@ impl Folded {
     }
 }
 
-/// A text without case and accents, as names are ordered by.
+/// Removes case and accents from a text. Names are sorted by the result.
 pub(crate) fn fold(text: &str) -> String {
     if text.is_ascii() {
         return text.trim().to_ascii_lowercase();
@@ -51,7 +51,7 @@ pub(crate) fn fold(text: &str) -> String {
     folded.flat_map(char::to_lowercase).collect()
 }
 
-/// An address, or a network that it is in.
+/// An IP address, or a network that contains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressFilter(IpNet);
 
@@ -64,12 +64,12 @@ impl AddressFilter {
     pub fn admits(&self, network: &Network) -> bool {
         let of_device = network.primary_ip.iter().chain(&network.public_ip);
         let of_interfaces = network.interfaces.iter().flat_map(|interface| &interface.ips);
-        // What a system reported as an address and is none is in no network.
+        // An invalid address from a source system is in no network.
         of_device.chain(of_interfaces).filter_map(|text| text.parse::<IpAddr>().ok()).any(|address| self.0.contains(&address))
     }
 }
 
-/// A hardware address, or the first half of one, which is that of its maker.
+/// A MAC address, or its first half, which identifies the manufacturer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MacFilter(String);
 
@@ -89,11 +89,11 @@ impl MacFilter {
     }
 }
 
-/// A package by its name, and perhaps by its version.
+/// A package by name and optionally by version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SoftwareFilter {
     name: Folded,
-    /// Whether the name is only the beginning of one.
+    /// Whether the name is only a prefix.
     prefix: bool,
     version: Option<(Comparison, String)>,
 }
@@ -108,7 +108,7 @@ enum Comparison {
 }
 
 impl Comparison {
-    /// The longer signs first: they begin with the shorter.
+    /// Longer operators come first, because shorter ones are their prefixes.
     const SIGNS: [(&'static str, Self); 5] =
         [(">=", Self::AtLeast), ("<=", Self::AtMost), (">", Self::More), ("<", Self::Less), ("=", Self::Same)];
 
@@ -132,10 +132,10 @@ impl SoftwareFilter {
                 let sign = Comparison::SIGNS.iter().find_map(|(sign, comparison)| Some((*comparison, rest.strip_prefix(sign)?)));
                 let (comparison, version) =
                     sign.map(|(comparison, version)| (comparison, version.trim())).ok_or("no comparison")?;
-                // Equal can also be a version that is a word.
+                // For equality, the version can also be a word.
                 let is_word = comparison == Comparison::Same && version.starts_with(|letter: char| letter.is_alphabetic());
                 if !is_word && !version::is_version(version) {
-                    return Err("a comparison needs a version that begins with a number, as in name>=1.2 or name<1:2.0");
+                    return Err("a comparison needs a version that starts with a number, as in name>=1.2 or name<1:2.0");
                 }
                 (name, Some((comparison, version.to_owned())))
             }
@@ -144,7 +144,7 @@ impl SoftwareFilter {
         let (name, prefix) = whole.strip_suffix('*').map_or((whole, false), |name| (name, true));
         let name = Folded::new(name);
         if name.is_empty() {
-            return Err("a package needs a name, as in name or name>=1.2");
+            return Err("the package name is missing: use name or name>=1.2");
         }
         Ok(Self { name, prefix, version })
     }
@@ -168,11 +168,11 @@ mod tests {
     fn network(mac: &str, ips: &[&str]) -> Network {
         let ips = ips.iter().map(|ip| (*ip).to_owned()).collect();
         let interfaces = vec![Interface { name: None, mac: Some(mac.to_owned()), ips }];
-        Network { hostname: None, primary_ip: Some("10.0.0.9".to_owned()), public_ip: Some("not told".to_owned()), interfaces }
+        Network { hostname: None, primary_ip: Some("10.0.0.9".to_owned()), public_ip: Some("unknown".to_owned()), interfaces }
     }
 
     #[test]
-    fn a_hardware_address_is_found_in_every_spelling() {
+    fn a_mac_address_matches_in_any_notation() {
         let device = network("D4:BE:D9:01:02:0A", &[]);
         for spelling in ["d4:be:d9:01:02:0a", "D4-BE-D9-01-02-0A", "d4be.d901.020a", "d4bed901020a", "D4:BE:D9"] {
             assert!(MacFilter::parse(spelling).unwrap().admits(&device), "{spelling}");
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_found_by_itself_and_by_its_network() {
+    fn an_address_matches_itself_and_its_network() {
         let device = network("", &["2001:db8::7", "192.0.2.5"]);
         for (text, found) in [
             ("10.0.0.9", true),
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_is_found_by_name_and_version() {
+    fn a_package_matches_by_name_and_version() {
         let package = |name: &str, version: Option<&str>| Software {
             name: name.to_owned(),
             version: version.map(str::to_owned),
@@ -226,7 +226,7 @@ mod tests {
         }
         let unversioned = package("Google Chrome", None);
         assert!(SoftwareFilter::parse("google chrome").unwrap().admits(&unversioned));
-        assert!(!SoftwareFilter::parse("google chrome>=0").unwrap().admits(&unversioned), "nobody has told its version");
+        assert!(!SoftwareFilter::parse("google chrome>=0").unwrap().admits(&unversioned), "the version is unknown");
         assert!(SoftwareFilter::parse("école*").unwrap().admits(&package("Ecole Directe", None)));
         for broken in ["", "  ", ">=1", "name>=", "name>>1", "name==1", "*"] {
             assert!(SoftwareFilter::parse(broken).is_err(), "{broken}");

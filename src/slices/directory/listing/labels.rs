@@ -1,6 +1,6 @@
-//! The names of the organizations and owners of devices, looked up and kept for as long as one list or report takes.
+//! A cache of the names of organizations and owners, for the duration of one list or report.
 //!
-//! **Invariant:** however many devices a list passes, only so many names are kept.
+//! **Invariant:** the number of cached names is limited, however many devices a list visits.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use super::super::{
     organization, person,
 };
 
-/// Names of one kind that are kept at a time. A tenant has fewer organizations; of its people some are looked up again.
+/// The maximum number of cached names of each kind. A tenant has fewer organizations; some people are looked up again.
 const KEPT: usize = 10_000;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Labels {
         Self { tenant_id, organizations: HashMap::new(), people: HashMap::new() }
     }
 
-    /// An organization that the directory does not have is shown by its id.
+    /// Returns the name of an organization. If it does not exist, its ID replaces the name.
     pub fn organization(&mut self, tx: &impl Read, id: OrganizationId) -> Result<OrganizationLabel, StoreError> {
         if let Some(label) = self.organizations.get(&id) {
             return Ok(label.clone());
@@ -38,7 +38,7 @@ impl Labels {
         Ok(label)
     }
 
-    /// Nobody, when the owner is gone.
+    /// Returns the name of a person, or `None` if the person does not exist.
     pub fn person(&mut self, tx: &impl Read, id: UserId) -> Result<Option<PersonLabel>, StoreError> {
         if let Some(label) = self.people.get(&id) {
             return Ok(label.clone());

@@ -1,4 +1,4 @@
-//! Lists of organizations, people and devices: which records match, in which order, and where a page goes on.
+//! Lists of organizations, people and devices: filters, sort orders and pagination.
 
 mod contacts;
 mod devices;

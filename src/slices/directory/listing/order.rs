@@ -1,15 +1,15 @@
-//! Pages of records in an order. The order by creation is a walk along the table, and a page of it is bounded work. There is no index for the
-//! other orders: a page of one looks at every record, and keeps the places of as many as it returns.
+//! Sorted pages of records. A page in creation order scans a bounded part of the table. The other orders have no index: a page
+//! scans all records and keeps the positions of as many as it returns.
 //!
-//! **Invariant:** records with the same value are ordered by their ids, so pages neither repeat nor skip a record.
+//! **Invariant:** records with equal values are ordered by their IDs, so pages neither repeat nor skip a record.
 
 use std::collections::BTreeSet;
 
 use tenantd_store::{Direction, Flow, Read, StoreError};
 
-/// What a page in the order of creation may cost; see [`Listing::walk`].
-const EFFORT: u64 = 100_000;
-/// About how many bytes of records a page has.
+/// The maximum cost of a page in creation order; see [`Listing::walk`].
+const MAX_PAGE_COST: u64 = 100_000;
+/// The approximate maximum size of the records on a page.
 const PAGE_BYTES: usize = 8 << 20;
 
 pub(crate) type RecordId = [u8; 16];
@@ -28,28 +28,28 @@ pub(crate) struct Order {
     pub(crate) direction: Direction,
 }
 
-/// A record that a walk passes: its id, what it has cost to look at, and the record if it matches.
-pub(crate) type Passed<T> = (RecordId, u64, Option<T>);
+/// A record that a scan visits: its ID, the cost of visiting it, and the record if it matches.
+pub(crate) type ScannedRecord<T> = (RecordId, u64, Option<T>);
 
 /// Records that can be listed.
 pub(crate) trait Listing {
     type Record;
 
-    /// Passes the records behind an id, in the order of their creation.
+    /// Visits the records after an ID, in creation order.
     fn walk(
         &self,
         tx: &impl Read,
         after: Option<RecordId>,
         direction: Direction,
-        visit: impl FnMut(Passed<Self::Record>) -> Result<Flow, StoreError>,
+        visit: impl FnMut(ScannedRecord<Self::Record>) -> Result<Flow, StoreError>,
     ) -> Result<(), StoreError>;
 
     fn get(&self, tx: &impl Read, id: RecordId) -> Result<Option<Self::Record>, StoreError>;
 
-    /// What the record is ordered by. Only the order by creation needs no value: ids are in it.
+    /// The sort value of the record. Creation order needs none, because IDs sort in that order.
     fn value(record: &Self::Record, field: SortField) -> Vec<u8>;
 
-    /// About how many bytes the record has.
+    /// The approximate size of the record in bytes.
     fn bytes(record: &Self::Record) -> usize;
 }
 
@@ -57,11 +57,11 @@ pub(crate) trait Listing {
 #[derive(Debug)]
 pub(crate) struct Page<T> {
     pub(crate) records: Vec<T>,
-    /// Where the list goes on, unless it is over.
+    /// The position from which the list continues, or `None` at its end.
     pub(crate) last: Option<Vec<u8>>,
 }
 
-/// Where a record stands in an order.
+/// The position of a record in an order.
 type Place = (Vec<u8>, RecordId);
 
 fn read_place(bytes: &[u8]) -> Option<Place> {
@@ -73,7 +73,7 @@ fn write_place((value, id): &Place) -> Vec<u8> {
     [value.as_slice(), id].concat()
 }
 
-/// The records behind a position, at most `limit`.
+/// The records after a position, at most `limit`.
 pub(crate) fn page<L: Listing>(
     tx: &impl Read,
     listing: &L,
@@ -114,7 +114,7 @@ fn by_creation<L: Listing>(
     let (mut spent, mut bytes) = (0, 0);
     listing.walk(tx, position, direction, |(id, cost, record)| {
         let here = position.map(|id| write_place(&(Vec::new(), id)));
-        if spent >= EFFORT {
+        if spent >= MAX_PAGE_COST {
             page.last = here;
             return Ok(Flow::Stop);
         }
@@ -134,7 +134,7 @@ fn by_creation<L: Listing>(
     Ok(page)
 }
 
-/// The places of the next records in an order, at most `limit`, and whether there are more.
+/// The positions of the next records in an order, at most `limit`, and whether there are more.
 fn places<L: Listing>(
     tx: &impl Read,
     listing: &L,
@@ -170,7 +170,8 @@ fn places<L: Listing>(
     Ok((places, more))
 }
 
-/// The places of a part of a list, for those who read its records later. Larger than a page, since each part looks at every record.
+/// The positions of a part of a list, for callers that read the records later. Larger than a page, because each part scans all
+/// records.
 pub(crate) fn slice<L: Listing>(
     tx: &impl Read,
     listing: &L,
@@ -184,7 +185,7 @@ pub(crate) fn slice<L: Listing>(
     Ok((places.into_iter().map(|(_, id)| id).collect(), last))
 }
 
-/// How many records match, exactly.
+/// The exact number of matching records.
 pub(crate) fn total<L: Listing>(tx: &impl Read, listing: &L) -> Result<u64, StoreError> {
     let mut total = 0;
     listing.walk(tx, None, Direction::Forward, |(_, _, record)| {

@@ -1,4 +1,4 @@
-//! Which organizations a list is about.
+//! Selects the organizations of a list.
 
 use tenantd_base::{
     access::Reach,
@@ -13,10 +13,10 @@ use super::{
         repo::organizations::{self as repo, ORGANIZATIONS},
     },
     filters::{Folded, fold},
-    order::{Listing, Passed, RecordId, SortField},
+    order::{Listing, RecordId, ScannedRecord, SortField},
 };
 
-/// What is absent, or an empty list, is not asked for.
+/// An absent filter or an empty list matches everything.
 #[derive(Clone, Debug)]
 pub(crate) struct OrganizationQuery {
     pub(crate) tenant_id: TenantId,
@@ -53,7 +53,7 @@ impl Listing for OrganizationQuery {
         tx: &impl Read,
         after: Option<RecordId>,
         direction: Direction,
-        mut visit: impl FnMut(Passed<Organization>) -> Result<Flow, StoreError>,
+        mut visit: impl FnMut(ScannedRecord<Organization>) -> Result<Flow, StoreError>,
     ) -> Result<(), StoreError> {
         let mut range = KeyRange::prefix(&self.tenant_id.to_bytes());
         if let Some(after) = after {

@@ -1,5 +1,5 @@
-//! Lists of people: in the order of their creation, filters on the way, a position to continue from. Staff are found by themselves,
-//! for a tenant may have a hundred thousand contacts.
+//! Lists of people: in creation order, with filters and a position to continue from. Staff have their own index, because a tenant
+//! may have a hundred thousand contacts.
 
 use tenantd_base::{
     access::Role,
@@ -12,7 +12,7 @@ use super::super::{
     repo::users::{self, STAFF, USERS},
 };
 
-/// Which users are wanted. What is absent is not asked for.
+/// Selects users. An absent filter matches everything.
 #[derive(Clone, Debug)]
 pub struct UserQuery {
     pub tenant_id: TenantId,
@@ -20,7 +20,7 @@ pub struct UserQuery {
     pub role: Option<Role>,
     pub status: Option<UserStatus>,
     pub organization_id: Option<OrganizationId>,
-    /// A part of the name or the address, in lower case.
+    /// Matches a part of the name or the email address. In lower case.
     pub text: Option<String>,
     pub direction: Direction,
 }
@@ -37,7 +37,7 @@ impl UserQuery {
             && self.text.as_deref().is_none_or(contains)
     }
 
-    /// Visits the users after a position, which is an id.
+    /// Visits the users after a position, which is an ID.
     fn walk(
         &self,
         tx: &impl Read,
@@ -46,7 +46,7 @@ impl UserQuery {
     ) -> Result<(), StoreError> {
         let prefix = self.tenant_id.to_bytes();
         let only_staff = self.staff == Some(true) || self.role.is_some();
-        // Entries of the index have the tenant twice: as what they are found under, and in the key of the user.
+        // Index entries contain the tenant twice: as the index key, and in the key of the user.
         let start = if only_staff { [&prefix[..], &prefix[..]].concat() } else { prefix.clone() };
         let mut range = KeyRange::prefix(&prefix);
         if let Some(after) = after {
@@ -63,11 +63,11 @@ impl UserQuery {
     }
 }
 
-/// A part of the list.
+/// A page of users.
 #[derive(Debug)]
 pub struct UserPage {
     pub users: Vec<User>,
-    /// The position of the last user, when there are more behind it.
+    /// The position of the last user, if there are more.
     pub last: Option<Vec<u8>>,
     pub total: Option<u64>,
 }

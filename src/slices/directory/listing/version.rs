@@ -1,18 +1,18 @@
-//! Versions of software are compared as people read them: number by number, so that 10 is more than 9.
+//! Compares software versions as people read them: number by number, so that 10 is greater than 9.
 //!
 //! | rule | example |
 //! |---|---|
-//! | A number with a colon in front is the epoch. It counts first, and is 0 when absent. | `1:1.0` is more than `2.0` |
-//! | The parts are what stands between signs. A missing part is 0. | `2.0` is the same as `2` |
-//! | A word for a pre-release comes before the number alone: `dev`, `alpha`, `beta`, `pre`, `rc` and their like. | `2.0-rc1` is less than `2.0` |
-//! | Any other text comes after the number alone, also a single letter. | `1.0.2a` is more than `1.0.2` |
-//! | Numbers in a text are compared as numbers. | `2.0-rc10` is more than `2.0-rc9` |
+//! | A number followed by a colon is the epoch. It is compared first; it is 0 when absent. | `1:1.0` is greater than `2.0` |
+//! | Signs separate the parts. A missing part is 0. | `2.0` equals `2` |
+//! | A pre-release word (such as `dev`, `alpha`, `beta`, `rc`) sorts before the number alone. | `2.0-rc1` is less than `2.0` |
+//! | Any other text sorts after the number alone, including a single letter. | `1.0.2a` is greater than `1.0.2` |
+//! | Numbers in a text are compared as numbers. | `2.0-rc10` is greater than `2.0-rc9` |
 //!
-//! **Boundary:** makers number as they like; this knows none of their habits beyond these.
+//! **Boundary:** vendors use many schemes; this module knows only these rules.
 
 use std::cmp::Ordering;
 
-/// Whether a text can be more or less than a version: it begins with a digit, or with `v` and a digit.
+/// Whether a text can be compared as a version: it starts with a digit, or with `v` and a digit.
 pub(super) fn is_version(text: &str) -> bool {
     without_v(text.trim()).starts_with(|letter: char| letter.is_ascii_digit())
 }
@@ -40,7 +40,7 @@ fn without_v(version: &str) -> &str {
     version.strip_prefix(['v', 'V']).unwrap_or(version)
 }
 
-/// The epoch without leading zeros, and the version behind it.
+/// Splits off the epoch, without leading zeros.
 fn epoch(version: &str) -> (&str, &str) {
     let version = without_v(version.trim());
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -50,14 +50,14 @@ fn epoch(version: &str) -> (&str, &str) {
     }
 }
 
-/// A text behind a number is a part too: `2.0b1` has the same parts as `2.0-b1`.
+/// Splits a version into parts. A text after a number is also a part: `2.0b1` has the same parts as `2.0-b1`.
 fn parts(version: &str) -> impl Iterator<Item = &str> {
     let runs = version.split(|letter: char| !letter.is_alphanumeric());
     let cut = |run: &'_ str| run.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(run.len());
     runs.flat_map(move |run| <[&str; 2]>::from(run.split_at(cut(run)))).filter(|part| !part.is_empty())
 }
 
-/// As many digits as one likes: longer is more, and among the same length the order of texts is that of numbers.
+/// Compares numbers of any length: the longer one is greater, and equal lengths compare as texts.
 fn compare_numbers(left: &str, right: &str) -> Ordering {
     left.len().cmp(&right.len()).then_with(|| left.cmp(right))
 }
@@ -67,7 +67,7 @@ fn compare_parts(left: &str, right: &str) -> Ordering {
     compare_numbers(left_number, right_number).then_with(|| compare_texts(&left_text.to_lowercase(), &right_text.to_lowercase()))
 }
 
-/// Texts behind a number, in lower case.
+/// Compares the texts after a number, in lower case.
 fn compare_texts(left: &str, right: &str) -> Ordering {
     let reached = stage(left);
     let order = reached.cmp(&stage(right));
@@ -75,7 +75,7 @@ fn compare_texts(left: &str, right: &str) -> Ordering {
         return order;
     }
     let ((left_word, left), (right_word, right)) = (split_word(left), split_word(right));
-    // Words of the same stage before the release, such as `a` and `alpha`, are the same.
+    // Pre-release words of the same stage, such as `a` and `alpha`, are equal.
     let words = if reached < Stage::Release { Ordering::Equal } else { left_word.cmp(right_word) };
     words.then_with(|| compare_parts(left, right))
 }
@@ -102,7 +102,7 @@ fn stage(text: &str) -> Stage {
         "beta" => Stage::Beta,
         "pre" | "preview" | "milestone" => Stage::Preview,
         "rc" | "cr" => Stage::Candidate,
-        // With a number behind it a letter is short for a word: `2.0b1`. Alone it counts releases: `1.0.2b`.
+        // Before a number, a letter abbreviates a word: `2.0b1`. Alone, it counts releases: `1.0.2b`.
         "a" if !rest.is_empty() => Stage::Alpha,
         "b" if !rest.is_empty() => Stage::Beta,
         "m" if !rest.is_empty() => Stage::Preview,
@@ -111,12 +111,12 @@ fn stage(text: &str) -> Stage {
     }
 }
 
-/// The letters in front, and what is behind them.
+/// The leading letters, and the rest.
 fn split_word(text: &str) -> (&str, &str) {
     text.split_at(text.find(|letter: char| letter.is_ascii_digit()).unwrap_or(text.len()))
 }
 
-/// The number in front, without leading zeros, and the text behind it.
+/// The leading number without leading zeros, and the text after it.
 fn split(part: &str) -> (&str, &str) {
     let end = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
     let (number, text) = part.split_at(end);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_begins_with_a_number() {
+    fn a_version_starts_with_a_number() {
         for version in ["1", "v1.2", "1:2", " 2023.R2", "0"] {
             assert!(is_version(version), "{version}");
         }
@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_order_holds_together(mut versions in proptest::collection::vec("([0-1]:)?[0-3]{0,2}[.-]?[0-2abr]{0,3}", 3)) {
+        fn the_order_is_transitive(mut versions in proptest::collection::vec("([0-1]:)?[0-3]{0,2}[.-]?[0-2abr]{0,3}", 3)) {
             versions.sort_by(|left, right| compare(left, right));
             prop_assert!(compare(&versions[0], &versions[2]).is_le());
         }

@@ -1,5 +1,5 @@
-//! Changes of records, from agents, imports and people. A change names what it sets. **Invariant:** everything that it does not name stays as
-//! it is, down to the fields of a device's sections, so that two sources of one record do not undo each other's work.
+//! Changes of records, from agents, imports and people. **Invariant:** a change affects only the fields that it contains, including
+//! the fields of a device's sections. Two sources of one record therefore do not overwrite each other's fields.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ use super::{
     user::UserStatus,
 };
 
-/// What changes in an organization.
+/// A change to an organization.
 #[derive(Clone, Debug, Default)]
 pub struct OrganizationChange {
     pub name: Option<String>,
     pub external_id: Change<String>,
 }
 
-/// What changes in a contact.
+/// A change to a contact.
 #[derive(Clone, Debug, Default)]
 pub struct ContactChange {
     pub name: Option<String>,
@@ -36,7 +36,7 @@ pub struct ContactChange {
     pub external_id: Change<String>,
 }
 
-/// What changes in a device.
+/// A change to a device.
 #[derive(Clone, Debug, Default)]
 pub struct DeviceChange {
     pub external_id: Change<String>,
@@ -50,7 +50,7 @@ pub struct DeviceChange {
     pub health: Option<Health>,
     pub collected_at: Option<Timestamp>,
     pub tags: Option<Vec<String>>,
-    /// Field by field; one without a value goes.
+    /// By field name. `None` removes the field.
     pub custom_fields: Change<BTreeMap<String, Option<String>>>,
     pub hardware: Change<HardwareChange>,
     pub os: Change<OperatingSystemChange>,
@@ -61,17 +61,17 @@ pub struct DeviceChange {
     pub warranty: Change<WarrantyChange>,
 }
 
-/// What an agent says of itself.
+/// A change to the agent on a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentChange {
     pub version: Change<String>,
     pub last_seen_at: Change<Timestamp>,
 }
 
-/// A change cannot be made to this record.
+/// The change is not valid for this record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidChange {
-    /// Where in the record, as a JSON pointer.
+    /// A JSON pointer to the field of the record.
     pub pointer: String,
     pub code: &'static str,
     pub message: String,
@@ -79,7 +79,7 @@ pub struct InvalidChange {
 
 impl InvalidChange {
     fn missing(field: &str) -> Self {
-        let message = format!("{field} is required for a new section");
+        let message = format!("{field} is required because the device does not have this section yet");
         Self { pointer: format!("/{field}"), code: "required", message }
     }
 
@@ -88,11 +88,11 @@ impl InvalidChange {
     }
 }
 
-/// The most custom fields of a device, and the longest name of one in characters.
+/// The maximum number of custom fields of a device, and the maximum length of a name in characters.
 pub(crate) const MAX_CUSTOM_FIELDS: usize = 64;
 pub(crate) const MAX_FIELD_NAME: usize = 100;
 
-/// Holds the custom fields of a device to their bounds.
+/// Checks the limits of custom fields.
 pub(crate) fn check_custom_fields(fields: &BTreeMap<String, String>) -> Result<(), InvalidChange> {
     let invalid = |pointer, code, message| Err(InvalidChange { pointer, code, message });
     if fields.len() > MAX_CUSTOM_FIELDS {
@@ -102,17 +102,17 @@ pub(crate) fn check_custom_fields(fields: &BTreeMap<String, String>) -> Result<(
         Some(name) => invalid(
             format!("/custom_fields/{}", pointer_part(name)),
             "wrong_form",
-            format!("the name of a custom field must have 1 to {MAX_FIELD_NAME} characters"),
+            format!("a custom field name must have 1 to {MAX_FIELD_NAME} characters"),
         ),
         None => Ok(()),
     }
 }
 
-/// A change of a section.
+/// A change to a section.
 pub(crate) trait SectionChange {
     type Section;
 
-    /// The section after the change.
+    /// Returns the section after the change.
     fn apply(&self, before: Option<Self::Section>) -> Result<Self::Section, InvalidChange>;
 }
 
@@ -128,7 +128,7 @@ fn changed<C: SectionChange>(
     }
 }
 
-/// The change of a section, field by field.
+/// Declares the change of a section, field by field.
 macro_rules! section_change {
     ($change:ident of $section:ident {
         $(required { $($required:ident: $required_type:ty,)* })?
@@ -196,7 +196,7 @@ section_change!(WarrantyChange of Warranty {
 });
 
 impl DeviceChange {
-    /// The device after the change. What the change refers to was looked up already: the organization, and the owner if that changes.
+    /// Returns the device after the change. The caller has already looked up the organization and, if it changes, the owner.
     pub(crate) fn apply(
         &self,
         mut device: Device,
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_change_does_not_name_stays() {
+    fn fields_outside_a_change_stay() {
         let cpu = CpuChange { cores: Change::Set(8), ..CpuChange::default() };
         let change = DeviceChange {
             hardware: Change::Set(HardwareChange { cpu: Change::Set(cpu), ..HardwareChange::default() }),

@@ -1,8 +1,7 @@
-//! Devices: what a tenant looks after, as agents and imports describe it.
+//! The devices that a tenant manages, as agents and imports describe them.
 //!
-//! The parts of a device that only those read who want the whole of it are its [`Details`]; they are stored as one piece, so that a
-//! look at a device's name does not read its list of software. **Invariant:** what the agent is doing follows from when it was last
-//! seen and is not stored.
+//! The [`Details`] of a device are stored as one block of bytes, so that reading a device's name does not decode its list of
+//! software. **Invariant:** the status of the agent is derived from the time at which it was last seen. It is not stored.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -40,12 +39,12 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// What an agent is doing; `Never` when none was ever seen.
+    /// The status of an agent; `Never` if it was never seen.
     AgentStatus:
     Online "online", Offline "offline", Overdue "overdue", Never "never",
 }
 
-/// From when on an agent that is not heard of counts as what.
+/// The silence after which an agent counts as offline and as overdue.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentRules {
     offline: Duration,
@@ -70,7 +69,7 @@ impl AgentRules {
     }
 }
 
-/// A device. A stored one has the bytes of its details.
+/// A device. A stored device holds its details as bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device<D = Details> {
     #[serde(skip)]
@@ -78,7 +77,7 @@ pub struct Device<D = Details> {
     #[serde(skip)]
     pub id: DeviceId,
     pub name: String,
-    /// Its name in the system that it comes from; unique among the tenant's devices.
+    /// The ID in its source system. Unique among the tenant's devices.
     pub external_id: Option<String>,
     pub class: DeviceClass,
     pub lifecycle: Lifecycle,
@@ -88,19 +87,19 @@ pub struct Device<D = Details> {
     pub agent_version: Option<String>,
     pub last_seen_at: Option<Timestamp>,
     pub health: Health,
-    /// When what is known of it was found out.
+    /// When the data of this device was collected.
     pub collected_at: Timestamp,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub version: u64,
     pub details: D,
-    /// Absent until somebody has looked whether the device is to be backed up. It has a row of its own, which changes more often.
+    /// `None` until the backup slice has evaluated the device. Stored in a separate row, which changes more often.
     #[serde(skip)]
     pub backup: Option<BackupState>,
 }
 
 impl<D> Device<D> {
-    /// The same device with details in another form.
+    /// Replaces the details, which can change their type.
     pub fn with_details<E>(&self, details: E) -> Device<E> {
         Device {
             tenant_id: self.tenant_id,
@@ -125,15 +124,15 @@ impl<D> Device<D> {
     }
 }
 
-/// A device that is to be created. Its id, its tenant and the times of its record follow.
+/// A device to create. The directory sets its ID, its tenant and the times of the record.
 #[derive(Clone, Debug)]
 pub struct NewDevice {
     pub device: Device,
-    /// The time of its creation when absent.
+    /// Defaults to the time of creation.
     pub collected_at: Option<Timestamp>,
 }
 
-/// How a device is named in the records that refer to it.
+/// The name of a device, for records that refer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceLabel {
     pub id: DeviceId,
@@ -222,7 +221,7 @@ pub struct Interface {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Security {
-    /// The product that protects it.
+    /// The name of the antivirus product.
     pub antivirus: Option<String>,
     pub firewall: Option<bool>,
     pub disk_encryption: Option<bool>,
@@ -265,14 +264,14 @@ pub struct Warranty {
     pub ends_at: Option<Timestamp>,
 }
 
-/// Whether a device is backed up, as its backup jobs show. The only place that says so for all reports.
+/// The backup state of a device, derived from its backup jobs. All reports read it from here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackupState {
-    /// Whether the device is to be backed up.
+    /// Whether the device must be backed up.
     pub eligible: bool,
-    /// Whether it is to be backed up and has a recent restore point.
+    /// Whether it is eligible and has a recent restore point.
     pub protected: bool,
-    /// When the newest restore point was made, recent or not.
+    /// When the newest restore point was made.
     pub last_success_at: Option<Timestamp>,
 }
 
@@ -281,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_agent_is_what_its_last_sign_of_life_says() {
+    fn agent_status_depends_on_the_last_contact() {
         let rules = AgentRules { offline: Duration::from_mins(5), overdue: Duration::from_mins(30) };
         let seen = Timestamp::from_millis(1_000_000);
         let after = |seconds: u64| rules.status(Some(seen), seen + Duration::from_secs(seconds));

@@ -1,4 +1,4 @@
-//! What agents and imports send of the directory: one record a line, named by its external id. What a line leaves out stays as it is.
+//! The import lines of the directory: one record per line, identified by its external ID. Absent fields keep their values.
 
 use tenantd_base::{
     change::Change,
@@ -9,14 +9,14 @@ use tenantd_base::{
 
 use super::change::DeviceChange;
 
-/// A record that another one refers to.
+/// A reference to another record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference<T> {
     Id(T),
     External(String),
 }
 
-/// A line as it comes in: for the directory itself, or to be handed on.
+/// A parsed line: a directory record, or a backup job for another slice.
 #[derive(Clone, Debug)]
 pub enum SentLine {
     Record(IngestLine),
@@ -28,7 +28,7 @@ pub enum IngestLine {
     Organization(OrganizationLine),
     User(ContactLine),
     Device(Box<DeviceLine>),
-    /// The record of this kind and external id goes.
+    /// Remove the record with this kind and external ID.
     Removal(RecordKind, String),
 }
 
@@ -45,7 +45,7 @@ pub struct OrganizationLine {
     pub name: Option<String>,
 }
 
-/// A contact. Staff come in through the API of users alone: whoever may send devices may not make administrators.
+/// A contact. Imports cannot contain staff: a caller that may send devices must not be able to create administrators.
 #[derive(Clone, Debug)]
 pub struct ContactLine {
     pub external_id: String,
@@ -60,7 +60,7 @@ pub struct DeviceLine {
     pub change: DeviceChange,
 }
 
-/// A backup that ran or is running. What it means is nobody's business here: lines of this kind are handed on.
+/// A backup job. The directory does not interpret it and passes it on.
 #[derive(Clone, Debug)]
 pub struct JobLine {
     pub external_id: String,
@@ -75,12 +75,12 @@ pub struct JobLine {
 
 vocabulary! {
     JobStatus as variants:
-    /// It made a restore point.
+    /// The job made a restore point.
     Success "success",
-    /// It made a restore point, and has something to tell.
+    /// The job made a restore point and reported a warning.
     Warning "warning",
     Failed "failed",
-    /// It has not ended.
+    /// The job has not ended.
     Running "running",
     Cancelled "cancelled",
 }
@@ -93,10 +93,10 @@ pub enum LineStatus {
     Removed,
 }
 
-/// What became of a line.
+/// The result of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LineDone {
+pub struct LineResult {
     pub status: LineStatus,
-    /// The record; absent when one was to be removed that is not there.
+    /// The ID of the record; `None` if the record to remove does not exist.
     pub id: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Organizations, people and devices: types and rules. No store, no clock, no wire.
+//! Types and rules of organizations, people and devices. No store, no clock, no wire types.
 
 mod change;
 mod device;
@@ -17,7 +17,7 @@ pub use device::{
     WarrantyStatus,
 };
 pub use ingest::{
-    ContactLine, DeviceLine, IngestLine, JobLine, JobStatus, LineDone, LineStatus, OrganizationLine, RecordKind, Reference,
+    ContactLine, DeviceLine, IngestLine, JobLine, JobStatus, LineResult, LineStatus, OrganizationLine, RecordKind, Reference,
     SentLine,
 };
 pub use organization::{Members, NewOrganization, Organization, OrganizationLabel};

@@ -16,17 +16,17 @@ vocabulary! {
     Active "active", Disabled "disabled",
 }
 
-/// What someone is to the tenant.
+/// Whether a person is staff or a contact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
     /// Works for the tenant and signs in.
     Staff { role: Role },
-    /// Someone at a customer.
+    /// A person at a customer.
     Contact { organization_id: Option<OrganizationId> },
 }
 
-/// Who a member of staff is at an identity provider. The subject is what the provider knows them by: unlike an address it is never given
-/// to somebody else.
+/// The account of a staff member at an identity provider. The subject identifies the account. A provider never
+/// reassigns it, unlike an email address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LinkedIdentity {
     pub identity_provider_id: IdentityProviderId,
@@ -42,22 +42,22 @@ pub struct User {
     #[serde(skip)]
     pub id: UserId,
     pub name: String,
-    /// In the form of [`normalize_email`]. Unique in the tenant. Staff sign in with it, perhaps at several tenants.
+    /// In the form of [`normalize_email`]. Unique in the tenant. Staff sign in with it, possibly at several tenants.
     pub email: Option<String>,
-    /// Their name in the system that they come from; unique among the tenant's users.
+    /// The ID in the source system. Unique among the tenant's users.
     pub external_id: Option<String>,
     pub standing: Standing,
     pub status: UserStatus,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     pub last_login_at: Option<Timestamp>,
-    /// Of staff who have signed in through an identity provider.
+    /// Only for staff who signed in through an identity provider.
     pub sso: Option<LinkedIdentity>,
     pub version: u64,
 }
 
 impl User {
-    /// The role of staff.
+    /// The role; `None` for contacts.
     pub fn role(&self) -> Option<Role> {
         match self.standing {
             Standing::Staff { role } => Some(role),
@@ -72,13 +72,13 @@ impl User {
         }
     }
 
-    /// Whether they can manage users. A tenant always has someone who can: an administrator, or the platform an operator.
+    /// Whether the user is an active administrator (or operator, in the platform tenant). A tenant always has at least one.
     pub fn is_active_admin(&self) -> bool {
         matches!(self.role(), Some(Role::Admin | Role::Operator)) && self.status == UserStatus::Active
     }
 }
 
-/// A user that is to be created.
+/// A user to create.
 #[derive(Clone, Debug)]
 pub struct NewUser {
     pub external_id: Option<String>,
@@ -92,7 +92,7 @@ vocabulary! {
     Staff "staff", Contact "contact",
 }
 
-/// How someone is named in the records that refer to them.
+/// The name of a person, for records that refer to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PersonLabel {
     pub id: UserId,
@@ -111,19 +111,19 @@ impl From<User> for PersonLabel {
 
 const MAX_EMAIL: usize = 254;
 
-/// The form in which e-mail addresses are compared and stored.
+/// Normalizes an email address for comparison and storage.
 pub fn normalize_email(text: &str) -> Result<String, DirectoryError> {
     let email = text.trim().to_lowercase();
-    let (local, domain) = email.split_once('@').ok_or(DirectoryError::BadEmail("an e-mail address has an @"))?;
+    let (local, domain) = email.split_once('@').ok_or(DirectoryError::BadEmail("must contain an @"))?;
     let plain =
         |part: &str| !part.is_empty() && !part.chars().any(|letter| letter.is_whitespace() || letter.is_control() || letter == '@');
     if !plain(local) || !plain(domain) || email.len() > MAX_EMAIL {
-        return Err(DirectoryError::BadEmail("this is not an e-mail address"));
+        return Err(DirectoryError::BadEmail("must be a valid email address"));
     }
     Ok(email)
 }
 
-/// The domain of an address in its normal form, in the form in which domains are compared: that of DNS where it has one.
+/// The domain of a normalized address, in DNS form if possible.
 pub fn mail_domain(email: &str) -> String {
     let domain = email.rsplit_once('@').map_or(email, |(_, domain)| domain);
     let domain = domain.strip_suffix('.').unwrap_or(domain);
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_domain_of_an_address_has_one_form() {
+    fn mail_domains_are_normalized() {
         for (email, domain) in [
             ("ada@example.com", "example.com"),
             ("ada@example.com.", "example.com"),
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn e_mail_addresses_are_compared_without_case_and_nonsense_is_refused() {
+    fn email_addresses_are_normalized_and_invalid_ones_refused() {
         assert_eq!(normalize_email(" Ada@Example.COM ").unwrap(), "ada@example.com");
         for bad in ["", "ada", "@x", "ada@", "a b@x", "a@b@c", "a@x\u{7}"] {
             assert!(normalize_email(bad).is_err(), "{bad:?}");

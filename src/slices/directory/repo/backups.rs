@@ -1,6 +1,6 @@
-//! Whether each device is backed up: a row beside that of the device, because jobs change it every night and a device is much larger.
+//! The backup state of each device. It has a separate row because jobs change it every night and a device is much larger.
 //!
-//! **Boundary:** only the backup slice writes it, in the transaction that judges a job; see [`super::super::set_backup`].
+//! **Boundary:** only the backup slice writes it, in the transaction that evaluates a job; see [`super::super::set_backup`].
 
 use std::{collections::VecDeque, ops::Bound};
 
@@ -26,16 +26,16 @@ pub(crate) fn remove(tx: &mut WriteTx, key: DeviceKey) -> Result<(), StoreError>
     BACKUPS.remove(tx, &key).map(drop)
 }
 
-/// How many rows are read at a time: few for a page, and more the longer a walk goes on.
+/// The number of rows to read at a time: few for a page, and more as a scan continues.
 const FIRST_PART: usize = 16;
 const LARGEST_PART: usize = 4_096;
 
-/// Looks rows up for devices of one tenant that come in the order of their keys, and reads the rows behind them at once.
+/// Looks up rows for devices of one tenant in key order, and reads the following rows ahead.
 #[derive(Debug)]
 pub(super) struct ReadAhead {
     rows: VecDeque<(DeviceKey, BackupState)>,
     part: usize,
-    /// Whether there are no rows behind those that were read.
+    /// Whether there are no more rows to read.
     is_over: bool,
 }
 
@@ -56,7 +56,7 @@ impl ReadAhead {
         Ok(self.rows.front().filter(|(found, _)| *found == key).map(|(_, state)| *state))
     }
 
-    /// Reads the rows from a device on.
+    /// Reads the rows that start at a device.
     fn read(&mut self, tx: &impl Read, from: DeviceKey) -> Result<(), StoreError> {
         let mut range = KeyRange::prefix(&from.0.to_bytes());
         range.start = Bound::Included(from.to_bytes());
@@ -81,13 +81,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn stored_record_matches_the_golden_file() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         assert_golden("device_backup", &BackupState { eligible: true, protected: false, last_success_at: Some(at) });
     }
 
     #[test]
-    fn rows_that_are_read_ahead_are_those_that_are_looked_up() {
+    fn read_ahead_returns_the_same_rows_as_lookups() {
         let folder = tempfile::tempdir().unwrap();
         let engine = RedbEngine::create(&folder.path().join("store"), 1 << 20).unwrap();
         let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();

@@ -1,5 +1,5 @@
-//! Devices. What every reader wants stands in front; the details behind it are one piece of bytes that only those take apart who
-//! want all of the device. Whether a device is backed up is in `backups.rs`, and is added to what is read here.
+//! The tables of devices. The fields that every reader needs come first; the details follow as one block of bytes, decoded only for
+//! readers of the whole device. The backup state is in `backups.rs` and is added to the devices read here.
 
 use std::ops::Bound;
 
@@ -21,27 +21,27 @@ use super::{
 
 pub(crate) type DeviceKey = (TenantId, DeviceId);
 
-/// Details that have not been taken apart, and most who look for devices need not.
+/// Details that are not decoded yet. Most readers do not need them.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FoldedDetails {
     #[serde(with = "codec::bytes")]
     bytes: Vec<u8>,
-    /// Of a record of version 1, which is not stored again in this form.
+    /// Whether they come from a record of version 1. They are not stored again in that form.
     #[serde(skip)]
     is_old: bool,
 }
 
-/// The details of version 1. What systems told of backups was at their end; jobs tell it now.
+/// The details of version 1, which end with a reported backup state. Jobs determine that state now.
 type OldDetails = (Details, Option<(bool, Option<Timestamp>)>);
 
 impl FoldedDetails {
-    /// How many bytes they are stored in.
+    /// The size of the stored details in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 }
 
-/// A device as it is stored.
+/// A device in its stored form.
 pub type FoldedDevice = Device<FoldedDetails>;
 
 impl Record for FoldedDevice {
@@ -49,7 +49,7 @@ impl Record for FoldedDevice {
 
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
-            return Err(format!("format version {version} is not known to this release"));
+            return Err(format!("this release does not know format version {version}"));
         }
         let mut device: Self = codec::decode_fields(fields)?;
         device.details.is_old = true;
@@ -68,7 +68,7 @@ impl FoldedDevice {
         Ok(device.with_details(FoldedDetails { bytes, is_old: false }))
     }
 
-    /// The whole device.
+    /// Decodes the details.
     pub fn unfold(&self) -> Result<Device, StoreError> {
         let key = (self.tenant_id, self.id);
         let FoldedDetails { bytes, is_old } = &self.details;
@@ -109,7 +109,7 @@ pub(crate) fn scan(
     walk(tx, &range, Direction::Forward, visit)
 }
 
-/// The devices of a range of keys, each with whether it is backed up.
+/// Visits the devices in a key range, each with its backup state.
 pub(crate) fn walk(
     tx: &impl Read,
     range: &KeyRange,
@@ -134,12 +134,12 @@ pub(crate) fn folded(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<O
     DEVICES.get(tx, &(tenant, id))?.map(|device| device.with_backup(tx)).transpose()
 }
 
-/// A device whose details and backup are left empty.
+/// A device with empty details and without its backup state.
 pub(crate) fn outline(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<Device>, StoreError> {
     Ok(DEVICES.get(tx, &(tenant, id))?.map(|device| device.with_details(Details::default())))
 }
 
-/// The name of a device, without a look at its details.
+/// The name of a device, without decoding its details.
 pub(crate) fn label(tx: &impl Read, tenant: TenantId, id: DeviceId) -> Result<Option<DeviceLabel>, StoreError> {
     let label = |device: FoldedDevice| DeviceLabel { id, name: device.name, organization_id: device.organization_id };
     Ok(DEVICES.get(tx, &(tenant, id))?.map(label))
@@ -154,7 +154,7 @@ pub(crate) fn list_after(tx: &impl Read, after: Option<DeviceKey>, limit: usize)
     found.into_iter().map(|(_, device)| device.with_backup(tx)?.unfold()).collect()
 }
 
-/// Stores a device whose id was just made.
+/// Stores a device with a newly generated ID.
 pub(crate) fn insert(tx: &mut WriteTx, device: &Device) -> Result<(), StoreError> {
     DEVICES.insert(tx, &(device.tenant_id, device.id), &FoldedDevice::fold(device)?)
 }
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn stored_records_match_the_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let device = Device {
             id: DeviceId::from_bytes([1; 16]),
@@ -244,11 +244,11 @@ mod tests {
         let folded = FoldedDevice::fold(&device).unwrap();
         assert_golden("device", &folded);
         assert_eq!(folded.unfold().unwrap(), device);
-        let told: OldDetails = (details(at), Some((true, Some(at))));
-        let old = FoldedDetails { bytes: codec::encode_fields(&told).unwrap(), is_old: true };
+        let reported: OldDetails = (details(at), Some((true, Some(at))));
+        let old = FoldedDetails { bytes: codec::encode_fields(&reported).unwrap(), is_old: true };
         let fields = codec::encode_fields(&device.with_details(old)).unwrap();
         let mut upgraded = FoldedDevice::upgrade(1, &fields).unwrap();
         (upgraded.tenant_id, upgraded.id) = (device.tenant_id, device.id);
-        assert_eq!(upgraded.unfold().unwrap(), device, "what was told of backups is left out");
+        assert_eq!(upgraded.unfold().unwrap(), device, "the old backup state is dropped");
     }
 }

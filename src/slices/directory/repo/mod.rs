@@ -1,4 +1,4 @@
-//! Organizations, people and devices as they are stored, and the ways to find them.
+//! The tables and indexes of organizations, people and devices.
 
 pub(super) mod backups;
 pub(super) mod devices;

@@ -1,4 +1,4 @@
-//! Organizations, and how much belongs to each.
+//! Organizations, and the number of members of each.
 
 use tenantd_base::id::{OrganizationId, TenantId};
 use tenantd_store::{Counts, Index, Key, Read, StoreError, Table, WriteTx, catalog, codec::Record};
@@ -56,7 +56,7 @@ pub(crate) fn members(tx: &impl Read, key: OrganizationKey) -> Result<Members, S
     Ok(MEMBERS.get(tx, &key)?.unwrap_or_default())
 }
 
-/// Counts one member that has moved from one organization to another, or come, or gone.
+/// Updates the counts when a member is added, removed or moved between organizations.
 pub(crate) fn move_member(
     tx: &mut WriteTx,
     tenant: TenantId,
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn stored_records_match_the_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let organization = Organization {
             id: OrganizationId::from_bytes([1; 16]),

@@ -1,5 +1,5 @@
-//! The directory's records as they leave for another installation and arrive there. A device is written with its details taken apart.
-//! How much belongs to an organization is counted again.
+//! Exports and imports the directory's records. A device is exported with decoded details. The members of organizations are counted
+//! again at import.
 
 use serde_json::Value;
 
@@ -19,11 +19,11 @@ use super::{
     users::USERS,
 };
 
-/// The longest name that an identity provider has for somebody, and for itself.
+/// The maximum lengths of a subject and an issuer of an identity provider.
 const MAX_SUBJECT: usize = 255;
 const MAX_ISSUER: usize = 2048;
 
-/// The bounds of the API, for records that do not come through it.
+/// The limits of the API, for records that do not come through it.
 pub(crate) struct Shapes {
     pub(crate) organization: Check<Value>,
     pub(crate) user: Check<Value>,
@@ -31,24 +31,24 @@ pub(crate) struct Shapes {
     pub(crate) details: fn(&Details, Option<&str>) -> Result<(), String>,
 }
 
-/// What the use cases ask of a user, as far as it can be told from the record alone.
+/// Applies the checks of the API that need only the record itself.
 fn check_user(user: &User) -> Result<(), PortError> {
     let wrong = |reason: &str| Err(PortError::wrong(reason));
     if user.role() == Some(Role::Operator) {
-        return wrong("an operator belongs to the platform tenant, which is never imported");
+        return wrong("role: operator is allowed in the platform tenant only, which cannot be imported");
     }
     if user.role().is_some() && user.email.is_none() {
-        return wrong("staff need an e-mail address to sign in with");
+        return wrong("email: required for staff, who sign in with it");
     }
     if let Some(email) = &user.email
         && !normalize_email(email).is_ok_and(|normal| normal == *email)
     {
-        return wrong("its email is not an e-mail address in the form in which they are stored");
+        return wrong("email: not a normalized email address");
     }
     match &user.sso {
-        Some(_) if user.role().is_none() => wrong("only staff sign in through an identity provider"),
+        Some(_) if user.role().is_none() => wrong("sso: only staff can sign in through an identity provider"),
         Some(sso) if sso.subject.is_empty() || sso.subject.len() > MAX_SUBJECT || sso.issuer.len() > MAX_ISSUER => {
-            wrong("who it is at an identity provider is too long, or empty")
+            wrong("sso: the subject is empty, or the subject or the issuer is too long")
         }
         _ => Ok(()),
     }
@@ -63,7 +63,7 @@ pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
     let Shapes { organization, user, device, details } = shapes;
     vec![
         Carrier::plain("organization", &ORGANIZATIONS, |_, _, _| Ok(())).within(organization).boxed(),
-        // Users and devices are counted as they arrive.
+        // Members are counted as users and devices arrive.
         Carrier::derived("organization_members", &MEMBERS, |tx, key, _| {
             check_organization(tx, key.0, key.1)?;
             Ok(MEMBERS.put(tx, key, &Members::default())?)

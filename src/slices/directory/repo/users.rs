@@ -1,4 +1,5 @@
-//! People, found by id, by address, by external id; and the staff by themselves, for they are few among the contacts.
+//! People, indexed by ID, by email address and by external ID. Staff have their own index, because they are few compared to
+//! contacts.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,7 +16,7 @@ use super::super::model::{Standing, User, UserStatus, mail_domain};
 
 pub(crate) type UserKey = (TenantId, UserId);
 
-/// The form before there was single sign-on.
+/// The format before single sign-on.
 #[derive(Debug, Serialize, Deserialize)]
 struct UserV1 {
     name: String,
@@ -34,7 +35,7 @@ impl Record for User {
 
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
-            return Err(format!("format version {version} is not known to this release"));
+            return Err(format!("this release does not know format version {version}"));
         }
         let before: UserV1 = decode_fields(fields)?;
         let UserV1 { name, email, external_id, standing, status, created_at, updated_at, last_login_at, version } = before;
@@ -58,7 +59,7 @@ static BY_LOGIN: Index<UserKey, User> = Index {
     unique: false,
     keys: |_, user| user.email.iter().filter(|_| user.role().is_some()).map(|email| login_key(email)).collect(),
 };
-/// Behind its domain, so that all addresses of a domain lie together.
+/// The key starts with the domain, so that all addresses of a domain are adjacent.
 fn login_key(email: &str) -> Vec<u8> {
     (mail_domain(email), email.to_owned()).to_bytes()
 }
@@ -92,12 +93,12 @@ fn get_found(tx: &impl Read, found: Option<UserKey>) -> Result<Option<User>, Sto
     }
 }
 
-/// Someone of the tenant by their address, which must be in its normal form.
+/// A person of the tenant by email address, which must be normalized.
 pub(crate) fn find_email(tx: &impl Read, tenant: TenantId, email: &str) -> Result<Option<User>, StoreError> {
     get_found(tx, BY_EMAIL.find(tx, &(tenant, email.to_owned()).to_bytes())?)
 }
 
-/// The staff of all tenants who sign in with this address, in the order of their tenants: at most `limit`.
+/// The staff of all tenants with this email address, in the order of their tenants. At most `limit`.
 pub(crate) fn list_login(tx: &impl Read, email: &str, limit: usize) -> Result<Vec<User>, StoreError> {
     let mut found = Vec::new();
     for (tenant, id) in BY_LOGIN.list(tx, &KeyRange::prefix(&login_key(email)), limit)? {
@@ -106,7 +107,7 @@ pub(crate) fn list_login(tx: &impl Read, email: &str, limit: usize) -> Result<Ve
     Ok(found)
 }
 
-/// Whether anybody on the staff of another tenant signs in with an address of this domain.
+/// Whether another tenant has staff with an address in this domain.
 pub(crate) fn has_login_elsewhere(tx: &impl Read, tenant: TenantId, domain: &str) -> Result<bool, StoreError> {
     let mut found = false;
     BY_LOGIN.scan(tx, &KeyRange::prefix(&domain.to_owned().to_bytes()), Direction::Forward, |key, _| {
@@ -116,7 +117,7 @@ pub(crate) fn has_login_elsewhere(tx: &impl Read, tenant: TenantId, domain: &str
     Ok(found)
 }
 
-/// Rewrites the entries of the index of sign-in addresses. Earlier releases allowed an address in one tenant only.
+/// Rebuilds the index of sign-in addresses. Earlier releases allowed an address in one tenant only.
 pub(crate) fn share_logins(tx: &mut WriteTx) -> Result<Progress, StoreError> {
     BY_LOGIN.share(tx, |entry| String::from_bytes(entry).map(|email| login_key(&email)))
 }
@@ -125,7 +126,7 @@ fn identity_key(tenant: TenantId, issuer: &str, subject: &str) -> Vec<u8> {
     (tenant, issuer.to_owned(), subject.to_owned()).to_bytes()
 }
 
-/// Someone of the tenant by who they are at an identity provider.
+/// A person of the tenant by their account at an identity provider.
 pub(crate) fn find_identity(tx: &impl Read, tenant: TenantId, issuer: &str, subject: &str) -> Result<Option<User>, StoreError> {
     get_found(tx, BY_IDENTITY.find(tx, &identity_key(tenant, issuer, subject))?)
 }
@@ -167,7 +168,7 @@ mod tests {
     use crate::model::LinkedIdentity;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn stored_records_match_the_golden_files() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let staff = User {
             id: UserId::from_bytes([1; 16]),

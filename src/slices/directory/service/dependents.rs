@@ -1,4 +1,4 @@
-//! What other slices keep that refers to records of the directory. The directory does not know them: each slice registers.
+//! Records of other slices that refer to directory records. The directory does not know these slices: each slice registers itself.
 
 use tenantd_base::{
     access::{Reach, Scope},
@@ -8,7 +8,7 @@ use tenantd_store::{ReadTx, StoreError, WriteTx, events::Act};
 
 use super::super::error::DirectoryError;
 
-/// A record of the directory that others refer to.
+/// A directory record to which others refer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     Organization(OrganizationId),
@@ -19,23 +19,23 @@ pub enum Subject {
 /// Records of one kind that refer to a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dependent {
-    /// What they are, as an error names them.
+    /// The name of this kind in errors.
     pub name: &'static str,
     pub count: u64,
 }
 
-/// Knows what a slice keeps of the directory's records.
+/// Finds the records of a slice that refer to directory records.
 pub trait Dependents: std::fmt::Debug + Send + Sync + 'static {
-    /// The scopes that read and write them: without the first, nobody learns of them, and without the second nobody moves them.
+    /// The scopes to read and to write these records. A caller needs the first to see them, and the second to move them.
     fn scopes(&self) -> (Scope, Scope);
 
-    /// What refers to the subject within reach, exactly. Kinds with none are left out.
+    /// Counts the records within reach that refer to the subject, exactly. Kinds without such records are left out.
     fn count(&self, tx: &ReadTx, tenant: TenantId, reach: &Reach, subject: Subject) -> Result<Vec<Dependent>, StoreError>;
 
-    /// Whether anything refers to the subject, in the transaction that removes it: bounded work. After a reassignment only what can be moved
-    /// counts.
+    /// Whether any record refers to the subject, in the transaction that removes it. Must be bounded work. After a reassignment,
+    /// only records that can move count.
     fn remains(&self, tx: &WriteTx, act: &Act, subject: Subject, reassigned: bool) -> Result<bool, StoreError>;
 
-    /// Moves some of what refers to a subject to another of its kind. 0 when nothing is left that can be moved.
+    /// Moves some of the records to another subject of the same kind. Returns 0 when none is left to move.
     fn reassign(&self, tx: &mut WriteTx, act: &mut Act, from: Subject, to: Subject) -> Result<u64, DirectoryError>;
 }

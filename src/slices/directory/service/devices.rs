@@ -1,5 +1,5 @@
-//! Devices are created, changed and removed. Thousands of these run in one transaction of an import, so each looks up only what it
-//! must, and takes the labels that its event shows from whoever has them already.
+//! Creates, changes and removes devices. A transaction of an import contains hundreds of these operations, so each looks up only
+//! what it must and reuses the labels that the caller already has.
 
 use serde_json::value::RawValue;
 
@@ -20,12 +20,12 @@ use super::{
         model::{Device, DeviceChange, OrganizationLabel, PersonLabel, check_custom_fields},
         repo::{devices as repo, organizations},
     },
-    Directory, Seen, announce,
+    Directory, LabelCache, announce,
 };
 
 pub(crate) static DEVICE_CREATED: EventKind = EventKind {
     name: "device.created",
-    summary: "A device was seen for the first time.",
+    summary: "A device was created.",
     subject: "device",
     schema: "Device",
     reads: Grants::of(&[Scope::InventoryRead]),
@@ -36,7 +36,7 @@ pub(crate) static DEVICE_UPDATED: EventKind =
 pub(crate) static DEVICE_REMOVED: EventKind =
     EventKind { name: "device.removed", summary: "A device was removed.", ..DEVICE_CREATED };
 
-/// The names that a device refers to.
+/// The names of the records to which a device refers.
 #[derive(Clone, Debug)]
 pub(crate) struct DeviceLabels {
     pub(crate) organization: OrganizationLabel,
@@ -62,7 +62,7 @@ impl DeviceLabels {
 }
 
 impl Directory {
-    /// Stores what `new` says of a device. Its id, its tenant and the times of the record are made here.
+    /// Stores a new device. The directory sets its ID, its tenant and the times of the record.
     pub fn create_device(&self, tx: &mut WriteTx, act: &mut Act, new: Device) -> Result<Device, DirectoryError> {
         let custom_fields = check_custom_fields(&new.details.custom_fields).map_err(DirectoryError::from);
         let (labels, ()) = DirectoryError::both(DeviceLabels::find(tx, &new, act), custom_fields)?;
@@ -80,7 +80,7 @@ impl Directory {
     ) -> Result<Device, DirectoryError> {
         let before = find_device(tx, act.tenant_id, &act.reach, id)?;
         expected.check(before.version)?;
-        let labels = Self::changed_labels(tx, act, &mut Seen::default(), Some(&before), change)?;
+        let labels = Self::changed_labels(tx, act, &mut LabelCache::default(), Some(&before), change)?;
         if !act.reach.covers(Some(labels.organization.id)) {
             return Err(DirectoryError::UnknownOrganization);
         }
@@ -114,7 +114,7 @@ impl Directory {
         Ok(device)
     }
 
-    /// Takes up what differs in `after`. `None` when nothing does.
+    /// Stores the changes in `after`. Returns `None` if nothing differs.
     pub(crate) fn change_device(
         &self,
         tx: &mut WriteTx,
@@ -144,7 +144,7 @@ impl Directory {
         announce(tx, act, &DEVICE_REMOVED, (id.to_string(), device.version), &shown, None)
     }
 
-    /// The device as events and answers show it. An owner who is gone is left out.
+    /// The wire form of the device, for events and responses. A deleted owner is left out.
     pub fn show_device(&self, tx: &impl Read, device: &Device, now: Timestamp) -> Result<Box<RawValue>, DirectoryError> {
         let (organization, owner) = device_labels(tx, device)?;
         let status = self.agents.status(device.last_seen_at, now);
@@ -165,7 +165,7 @@ impl Directory {
     }
 }
 
-/// The names that a stored device refers to. An owner who is gone is left out.
+/// The names of the records to which a stored device refers. A deleted owner is left out.
 pub(crate) fn device_labels(tx: &impl Read, device: &Device) -> Result<(OrganizationLabel, Option<PersonLabel>), DirectoryError> {
     let organization = super::super::organization(tx, device.tenant_id, device.organization_id)?;
     let owner = match device.owner_id {
@@ -181,7 +181,7 @@ pub(crate) fn find_device(tx: &impl Read, tenant: TenantId, reach: &Reach, id: D
     found.ok_or(DirectoryError::NotFound)
 }
 
-/// An external id belongs to one device.
+/// Checks that no other device has this external ID.
 fn check_external_id(tx: &impl Read, act: &Act, external_id: Option<&str>, own: Option<DeviceId>) -> Result<(), DirectoryError> {
     let Some(external_id) = external_id else { return Ok(()) };
     match repo::find_external(tx, act.tenant_id, external_id)? {

@@ -1,7 +1,8 @@
-//! Takes up what agents and imports send: each line is created, changed, left as it is or removed, by its external id.
+//! Processes import lines from agents and other systems. Each line creates, changes or removes the record with its external ID, or
+//! leaves it unchanged.
 //!
-//! A transaction has hundreds of lines, most of them of the same few organizations: their names are looked up once. A line is
-//! checked before it writes, so one that is refused leaves nothing behind and the others stand.
+//! A transaction contains hundreds of lines, most of them for the same few organizations, so their names are looked up once. A line
+//! is checked before it writes. A refused line has no effect, and the other lines are kept.
 
 use std::collections::HashMap;
 
@@ -17,7 +18,7 @@ use super::{
     super::{
         error::DirectoryError,
         model::{
-            ContactLine, Device, DeviceChange, DeviceLine, IngestLine, JobLine, LineDone, LineStatus, NewOrganization, NewUser,
+            ContactLine, Device, DeviceChange, DeviceLine, IngestLine, JobLine, LineResult, LineStatus, NewOrganization, NewUser,
             OrganizationLabel, OrganizationLine, PersonLabel, RecordKind, Reference, Standing, normalize_email,
         },
         repo::{devices, organizations, users},
@@ -26,20 +27,20 @@ use super::{
     devices::DeviceLabels,
 };
 
-/// Takes up the lines that tell of backup jobs, in the transaction of the lines around them. Whoever knows what they mean registers.
-pub trait JobTaker: std::fmt::Debug + Send + Sync + 'static {
-    /// A refusal other than of the store itself has written nothing.
-    fn take(&self, tx: &mut WriteTx, act: &mut Act, line: &JobLine) -> Result<LineDone, DirectoryError>;
+/// Processes lines with backup jobs, in the transaction of the surrounding lines. The slice that interprets them implements this.
+pub trait JobReceiver: std::fmt::Debug + Send + Sync + 'static {
+    /// If it refuses a line for any reason other than a store error, it has written nothing.
+    fn take(&self, tx: &mut WriteTx, act: &mut Act, line: &JobLine) -> Result<LineResult, DirectoryError>;
 }
 
-/// What lines of one transaction have looked up already.
+/// The labels that the lines of one transaction have already looked up.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct LabelCache {
     by_external_id: HashMap<String, OrganizationLabel>,
     by_id: HashMap<OrganizationId, OrganizationLabel>,
 }
 
-impl Seen {
+impl LabelCache {
     fn organization(
         &mut self,
         tx: &impl Read,
@@ -67,7 +68,7 @@ impl Seen {
         Ok(label)
     }
 
-    fn forget(&mut self) {
+    fn clear(&mut self) {
         self.by_external_id.clear();
         self.by_id.clear();
     }
@@ -85,8 +86,8 @@ fn owner(tx: &impl Read, act: &Act, reference: &Reference<UserId>) -> Result<Per
     found.ok_or(DirectoryError::UnknownOwner)
 }
 
-fn done(status: LineStatus, id: impl ToString) -> LineDone {
-    LineDone { status, id: Some(id.to_string()) }
+fn done(status: LineStatus, id: impl ToString) -> LineResult {
+    LineResult { status, id: Some(id.to_string()) }
 }
 
 fn changed<T>(change: Option<T>) -> LineStatus {
@@ -94,32 +95,32 @@ fn changed<T>(change: Option<T>) -> LineStatus {
 }
 
 impl Directory {
-    /// Takes up one line. A refusal other than of the store itself has written nothing.
+    /// Processes one line. If it refuses the line for any reason other than a store error, it has written nothing.
     pub(crate) fn ingest(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        seen: &mut Seen,
+        cache: &mut LabelCache,
         line: &IngestLine,
-    ) -> Result<LineDone, DirectoryError> {
+    ) -> Result<LineResult, DirectoryError> {
         if act.reach != Reach::Everything {
             check_reach(tx, act, line)?;
         }
         match line {
             IngestLine::Organization(line) => {
-                seen.forget();
+                cache.clear();
                 self.ingest_organization(tx, act, line)
             }
-            IngestLine::User(line) => self.ingest_contact(tx, act, seen, line),
-            IngestLine::Device(line) => self.ingest_device(tx, act, seen, line),
+            IngestLine::User(line) => self.ingest_contact(tx, act, cache, line),
+            IngestLine::Device(line) => self.ingest_device(tx, act, cache, line),
             IngestLine::Removal(kind, external_id) => {
-                seen.forget();
+                cache.clear();
                 self.ingest_removal(tx, act, *kind, external_id)
             }
         }
     }
 
-    fn ingest_organization(&self, tx: &mut WriteTx, act: &mut Act, line: &OrganizationLine) -> Result<LineDone, DirectoryError> {
+    fn ingest_organization(&self, tx: &mut WriteTx, act: &mut Act, line: &OrganizationLine) -> Result<LineResult, DirectoryError> {
         let Some(id) = organizations::find_external(tx, act.tenant_id, &line.external_id)? else {
             let name = line.name.clone().ok_or(DirectoryError::Incomplete { field: "name" })?;
             let new = NewOrganization { external_id: Some(line.external_id.clone()), name };
@@ -135,10 +136,10 @@ impl Directory {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        seen: &mut Seen,
+        cache: &mut LabelCache,
         line: &ContactLine,
-    ) -> Result<LineDone, DirectoryError> {
-        let organization = line.organization.clone().try_map(|reference| seen.organization(tx, act, &reference))?;
+    ) -> Result<LineResult, DirectoryError> {
+        let organization = line.organization.clone().try_map(|reference| cache.organization(tx, act, &reference))?;
         let organization = organization.map(|label| label.id);
         let Some(id) = users::find_external(tx, act.tenant_id, &line.external_id)? else {
             let new = NewUser {
@@ -164,9 +165,9 @@ impl Directory {
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
-        seen: &mut Seen,
+        cache: &mut LabelCache,
         line: &DeviceLine,
-    ) -> Result<LineDone, DirectoryError> {
+    ) -> Result<LineResult, DirectoryError> {
         let before = match devices::find_external(tx, act.tenant_id, &line.external_id)? {
             Some(id) => devices::get(tx, act.tenant_id, id)?,
             None => None,
@@ -174,7 +175,7 @@ impl Directory {
         if before.is_none() && line.change.organization.is_none() {
             return Err(DirectoryError::Incomplete { field: "organization_external_id" });
         }
-        let labels = Self::changed_labels(tx, act, seen, before.as_ref(), &line.change)?;
+        let labels = Self::changed_labels(tx, act, cache, before.as_ref(), &line.change)?;
         let owner_id = labels.owner.as_ref().map(|owner| owner.id);
         let Some(before) = before else {
             line.change.name.as_ref().ok_or(DirectoryError::Incomplete { field: "name" })?;
@@ -186,11 +187,11 @@ impl Directory {
         Ok(done(changed(self.change_device(tx, act, &before, after, &labels)?), before.id))
     }
 
-    /// The names that a device refers to after a change.
+    /// The names of the records to which a device refers after a change.
     pub(crate) fn changed_labels(
         tx: &impl Read,
         act: &Act,
-        seen: &mut Seen,
+        cache: &mut LabelCache,
         before: Option<&Device>,
         change: &DeviceChange,
     ) -> Result<DeviceLabels, DirectoryError> {
@@ -199,10 +200,10 @@ impl Directory {
             (None, Some(device)) => Reference::Id(device.organization_id),
             (None, None) => return Err(DirectoryError::UnknownOrganization),
         };
-        let organization = seen.organization(tx, act, &organization)?;
+        let organization = cache.organization(tx, act, &organization)?;
         let owner = match (&change.owner, before.and_then(|device| device.owner_id)) {
             (Change::Set(reference), _) => Some(owner(tx, act, reference)?),
-            // An owner who is gone by now is no reason to refuse a change of the device.
+            // A deleted owner must not prevent other changes of the device.
             (Change::Keep, Some(id)) => super::super::person(tx, act.tenant_id, id)?,
             (Change::Keep, None) | (Change::Clear, _) => None,
         };
@@ -215,7 +216,7 @@ impl Directory {
         act: &mut Act,
         kind: RecordKind,
         external_id: &str,
-    ) -> Result<LineDone, DirectoryError> {
+    ) -> Result<LineResult, DirectoryError> {
         let tenant = act.tenant_id;
         let removed = match kind {
             RecordKind::Organization => match organizations::find_external(tx, tenant, external_id)? {
@@ -235,7 +236,7 @@ impl Directory {
             },
         };
         let status = if removed.is_some() { LineStatus::Removed } else { LineStatus::Unchanged };
-        Ok(LineDone { status, id: removed })
+        Ok(LineResult { status, id: removed })
     }
 }
 
@@ -256,7 +257,7 @@ fn check_reach(tx: &impl Read, act: &Act, line: &IngestLine) -> Result<(), Direc
     let before = is_reached(tx, act, kind, external_id)?;
     let stays = match before {
         Some(reached) => reached,
-        // A new organization is nobody's yet; what is not there can be removed by everybody.
+        // A new organization is out of reach. Removing a missing record is always allowed.
         None => kind != RecordKind::Organization || matches!(line, IngestLine::Removal(..)),
     };
     let arrives = match after {
@@ -268,7 +269,7 @@ fn check_reach(tx: &impl Read, act: &Act, line: &IngestLine) -> Result<(), Direc
     if stays && arrives { Ok(()) } else { Err(DirectoryError::OutOfReach) }
 }
 
-/// Whether a record that is there is within reach.
+/// Whether an existing record is within reach; `None` if it does not exist.
 fn is_reached(tx: &impl Read, act: &Act, kind: RecordKind, external_id: &str) -> Result<Option<bool>, DirectoryError> {
     let tenant = act.tenant_id;
     Ok(match kind {

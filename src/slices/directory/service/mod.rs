@@ -1,5 +1,5 @@
-//! What is done with organizations, people and devices. Every function is one use case in the caller's transaction: check, write,
-//! append the event.
+//! The use cases of organizations, people and devices. Each function runs in the caller's transaction: it checks, writes and
+//! appends the event.
 
 mod dependents;
 mod devices;
@@ -20,8 +20,8 @@ use super::{error::DirectoryError, model::AgentRules};
 pub use dependents::{Dependent, Dependents, Subject};
 pub(super) use devices::{DEVICE_CREATED, DEVICE_REMOVED, DEVICE_UPDATED};
 pub(super) use devices::{device_labels, find_device};
-pub use ingest::JobTaker;
-pub(super) use ingest::Seen;
+pub use ingest::JobReceiver;
+pub(super) use ingest::LabelCache;
 pub(super) use organizations::find_organization;
 pub(super) use organizations::{ORGANIZATION_CREATED, ORGANIZATION_REMOVED, ORGANIZATION_UPDATED};
 pub(super) use removal::Remover;
@@ -29,7 +29,7 @@ pub use users::UserChange;
 pub(super) use users::{USER_CREATED, USER_REMOVED, USER_UPDATED};
 pub(super) use users::{find_contact, organization_of};
 
-/// The use cases, with the rules that they hold to.
+/// The use cases, with their configured rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Directory {
     pub(super) agents: AgentRules,

@@ -1,4 +1,4 @@
-//! Organizations are created, renamed, and removed once nothing belongs to them.
+//! Creates and changes organizations, and removes those without members.
 
 use serde_json::json;
 
@@ -56,7 +56,7 @@ impl Directory {
         Ok(organization)
     }
 
-    /// Takes up what differs in `after`. `None` when nothing does.
+    /// Stores the changes in `after`. Returns `None` if nothing differs.
     pub(crate) fn change_organization(
         tx: &mut WriteTx,
         act: &mut Act,
@@ -115,7 +115,7 @@ pub(crate) fn find_organization(
     repo::get(tx, tenant, id)?.filter(|_| reach.covers(Some(id))).ok_or(DirectoryError::NotFound)
 }
 
-/// An external id belongs to one organization.
+/// Checks that no other organization has this external ID.
 fn check_external_id(
     tx: &impl Read,
     act: &Act,

@@ -1,8 +1,8 @@
-//! Records are deleted while nothing refers to them, or after what does was moved to another record.
+//! Deletes records to which no other record refers, or moves the referring records to another record first.
 //!
-//! What refers to a record is counted on a snapshot, and looked for once more in the transaction that removes the record. Moving goes in
-//! steps that each commit, so a large organization holds up nobody. **Invariant:** the record goes last: a request that was interrupted
-//! can be repeated.
+//! The referring records are counted on a snapshot and checked again in the transaction that removes the record. Moving runs in
+//! steps that each commit, so a large organization does not block other writers. **Invariant:** the record itself is removed last,
+//! so an interrupted request can be repeated.
 
 use std::{ops::Bound, sync::Arc};
 
@@ -26,15 +26,15 @@ use super::{
     Dependent, Dependents, Directory, Subject, find_contact, find_device, find_organization,
 };
 
-/// The most records that one request moves.
+/// The maximum number of records that one request moves.
 const MAX_MOVED: u64 = 10_000;
-/// How many devices and contacts are moved in one transaction, and after how many bytes of devices one ends early.
+/// The maximum number of devices or contacts per transaction, and the size of devices after which a transaction ends early.
 const STEP: usize = 100;
 const STEP_BYTES: usize = 1 << 20;
-/// How often what has come meanwhile is moved, too.
+/// The maximum number of attempts, to include records that start to refer to the subject in the meantime.
 const ROUNDS: usize = 3;
 
-/// Deletes records of the directory.
+/// Deletes directory records.
 #[derive(Clone, Debug)]
 pub(crate) struct Remover {
     pub(crate) directory: Directory,
@@ -42,14 +42,14 @@ pub(crate) struct Remover {
     pub(crate) dependents: Arc<[Arc<dyn Dependents>]>,
 }
 
-/// What the directory itself has that refers to a record.
+/// The records of the directory itself that refer to a record.
 #[derive(Clone, Debug, Default)]
-struct Own {
+struct OwnDependents {
     devices: Vec<DeviceId>,
     contacts: Vec<UserId>,
 }
 
-impl Own {
+impl OwnDependents {
     fn find(tx: &ReadTx, tenant: TenantId, subject: Subject) -> Result<Self, StoreError> {
         let mut own = Self::default();
         if matches!(subject, Subject::Device(_)) {
@@ -77,7 +77,7 @@ impl Own {
         Ok(own)
     }
 
-    /// How much there is, from the counters where they say it.
+    /// Counts these records, from the counters where they exist.
     fn count(tx: &ReadTx, tenant: TenantId, subject: Subject) -> Result<Vec<Dependent>, StoreError> {
         let (devices, contacts) = match subject {
             Subject::Organization(id) => {
@@ -92,7 +92,7 @@ impl Own {
     }
 }
 
-/// Finds the record, and checks its version.
+/// Finds the record and checks its version.
 fn find(tx: &impl tenantd_store::Read, act: &Act, subject: Subject, expected: &ExpectedVersion) -> Result<(), DirectoryError> {
     let version = match subject {
         Subject::Organization(id) => find_organization(tx, act.tenant_id, &act.reach, id)?.version,
@@ -103,7 +103,7 @@ fn find(tx: &impl tenantd_store::Read, act: &Act, subject: Subject, expected: &E
 }
 
 impl Remover {
-    /// Deletes a record. With `target`, what refers to it refers to that record from then on.
+    /// Deletes a record. With `target`, all referring records then refer to that record.
     pub(crate) async fn remove(
         &self,
         principal: &Principal,
@@ -113,20 +113,21 @@ impl Remover {
         target: Option<Subject>,
     ) -> Result<(), DirectoryError> {
         for _ in 0..ROUNDS {
-            let (this, begun, versions, grants) = (self.clone(), intent.clone(), expected.clone(), principal.grants);
+            let (this, step_intent, versions, grants) = (self.clone(), intent.clone(), expected.clone(), principal.grants);
             let examined = self
                 .store
-                .scan_for(intent.tenant_id, move |tx| this.examine(tx, &begun.begin(), grants, subject, target, &versions));
+                .scan_for(intent.tenant_id, move |tx| this.examine(tx, &step_intent.begin(), grants, subject, target, &versions));
             let own = examined.await?;
             if let Some(target) = target {
-                // A request that moves records makes the store grow, as a request that deletes does not.
+                // Moving records makes the store grow, unlike deleting them.
                 self.store.ensure_room()?;
                 self.move_all(&intent, own, subject, target).await?;
             }
-            let (this, begun, versions) = (self.clone(), intent.clone(), expected.clone());
-            let removed = self.store.write(move |tx| this.remove_one(tx, &mut begun.begin(), subject, &versions, target.is_some()));
+            let (this, step_intent, versions) = (self.clone(), intent.clone(), expected.clone());
+            let removed =
+                self.store.write(move |tx| this.remove_one(tx, &mut step_intent.begin(), subject, &versions, target.is_some()));
             match removed.await {
-                // Something came to refer to it since the snapshot.
+                // A record has started to refer to it since the snapshot.
                 Err(DirectoryError::InUse { .. }) => {}
                 other => return other,
             }
@@ -134,7 +135,7 @@ impl Remover {
         Err(DirectoryError::InUse { found: Vec::new(), unseen: false })
     }
 
-    /// Removes the record in a transaction of the caller, if nothing refers to it.
+    /// Removes the record in the caller's transaction, if no other record refers to it.
     pub(crate) fn remove_one(
         &self,
         tx: &mut WriteTx,
@@ -156,7 +157,7 @@ impl Remover {
         }
     }
 
-    /// Counts what refers to the record. Without a target there must be nothing; with one, the caller must be able to move all of it.
+    /// Checks that no other record refers to the record.
     pub(crate) fn examine_free(
         &self,
         tx: &ReadTx,
@@ -176,9 +177,9 @@ impl Remover {
         subject: Subject,
         target: Option<Subject>,
         expected: &ExpectedVersion,
-    ) -> Result<Own, DirectoryError> {
+    ) -> Result<OwnDependents, DirectoryError> {
         find(tx, act, subject, expected)?;
-        let mut found = Own::count(tx, act.tenant_id, subject)?;
+        let mut found = OwnDependents::count(tx, act.tenant_id, subject)?;
         let (mut total, mut unseen, mut lacking) = (found.iter().map(|own| own.count).sum::<u64>(), false, Grants::NONE);
         for dependents in self.dependents.iter() {
             let (read, write) = dependents.scopes();
@@ -195,7 +196,7 @@ impl Remover {
         }
         let Some(target) = target else {
             let found = found.into_iter().map(|dependent| (dependent.name, dependent.count)).collect();
-            return if total == 0 { Ok(Own::default()) } else { Err(DirectoryError::InUse { found, unseen }) };
+            return if total == 0 { Ok(OwnDependents::default()) } else { Err(DirectoryError::InUse { found, unseen }) };
         };
         if target == subject {
             return Err(DirectoryError::UnknownTarget);
@@ -210,10 +211,10 @@ impl Remover {
         if total > MAX_MOVED {
             return Err(DirectoryError::TooManyDependents(total));
         }
-        Ok(Own::find(tx, act.tenant_id, subject)?)
+        Ok(OwnDependents::find(tx, act.tenant_id, subject)?)
     }
 
-    async fn move_all(&self, intent: &Intent, own: Own, from: Subject, to: Subject) -> Result<(), DirectoryError> {
+    async fn move_all(&self, intent: &Intent, own: OwnDependents, from: Subject, to: Subject) -> Result<(), DirectoryError> {
         let mut devices = own.devices;
         while !devices.is_empty() {
             let (this, intent, step) = (self.clone(), intent.clone(), devices.clone());
@@ -235,7 +236,7 @@ impl Remover {
         Ok(())
     }
 
-    /// Moves the first of these devices; how many.
+    /// Moves the first of these devices. Returns the number of devices processed.
     fn move_devices(
         &self,
         tx: &mut WriteTx,

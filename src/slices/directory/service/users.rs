@@ -1,4 +1,5 @@
-//! People are created, changed and removed. Their passwords and sessions are `auth`'s, which composes these use cases with its own.
+//! Creates, changes and removes people. The `auth` slice owns their passwords and sessions, and combines these use cases with its
+//! own.
 
 use serde_json::{json, value::RawValue};
 
@@ -35,7 +36,7 @@ pub(crate) static USER_UPDATED: EventKind =
     EventKind { name: "user.updated", summary: "A user or their password was changed.", has_changes: true, ..USER_CREATED };
 pub(crate) static USER_REMOVED: EventKind = EventKind { name: "user.removed", summary: "A user was removed.", ..USER_CREATED };
 
-/// What changes in a user.
+/// A change to a user.
 #[derive(Clone, Debug, Default)]
 pub struct UserChange {
     pub name: Option<String>,
@@ -139,7 +140,7 @@ impl Directory {
         Ok(self.change_user(tx, act, &before, after)?.unwrap_or(before))
     }
 
-    /// Takes up what differs in `after`. `None` when nothing does.
+    /// Stores the changes in `after`. Returns `None` if nothing differs.
     pub(crate) fn change_user(
         &self,
         tx: &mut WriteTx,
@@ -163,7 +164,7 @@ impl Directory {
         Ok(Some(after))
     }
 
-    /// Counts a change of the user that is not in their record, such as a new password.
+    /// Records a change of the user outside their record, such as a new password.
     pub fn touch_user(&self, tx: &mut WriteTx, act: &mut Act, mut user: User) -> Result<User, DirectoryError> {
         user.updated_at = act.now;
         user.version += 1;
@@ -172,14 +173,14 @@ impl Directory {
         Ok(user)
     }
 
-    /// Writes down that someone has signed in. No change of their record: its version stays.
+    /// Records a sign-in. This is not a change of the record, so the version stays the same.
     pub fn note_login(&self, tx: &mut WriteTx, mut user: User, at: Timestamp) -> Result<User, DirectoryError> {
         user.last_login_at = Some(at);
         repo::put(tx, &user)?;
         Ok(user)
     }
 
-    /// Writes down who a member of staff is at an identity provider, or that they are nobody there any more.
+    /// Links a staff member to an account at an identity provider, or removes the link.
     pub fn link_user(
         &self,
         tx: &mut WriteTx,
@@ -191,7 +192,7 @@ impl Directory {
         Ok(self.change_user(tx, act, before, after)?.unwrap_or_else(|| before.clone()))
     }
 
-    /// Removes a user; who it was.
+    /// Removes a user and returns the removed record.
     pub fn remove_user(
         &self,
         tx: &mut WriteTx,
@@ -210,7 +211,7 @@ impl Directory {
         Ok(user)
     }
 
-    /// The user as events and answers show them.
+    /// The wire form of the user, for events and responses.
     pub fn show_user(&self, tx: &impl Read, user: &User) -> Result<Box<RawValue>, DirectoryError> {
         let organization = organization_of(tx, user)?;
         Ok(user.describe(organization.as_ref())?)
@@ -229,7 +230,7 @@ impl Directory {
     }
 }
 
-/// The contact, if they are within reach. Staff are none.
+/// The contact, if they are within reach. Staff are not contacts.
 pub(crate) fn find_contact(tx: &impl Read, tenant: TenantId, reach: &Reach, id: UserId) -> Result<User, DirectoryError> {
     let found = repo::get(tx, tenant, id)?.filter(|user| user.role().is_none() && reach.covers(user.organization_id()));
     found.ok_or(DirectoryError::NotFound)
@@ -242,7 +243,7 @@ pub(crate) fn organization_of(tx: &impl Read, user: &User) -> Result<Option<Orga
     }
 }
 
-/// An address and an external id belong to one user, and what a user refers to must be there.
+/// Checks that the email address and external ID are unique and that the organization exists.
 fn check_place(tx: &impl Read, before: Option<&User>, user: &User) -> Result<(), DirectoryError> {
     let other = |found: Option<UserId>| found.is_some_and(|id| id != user.id);
     let staff = user.role().is_some();
@@ -268,7 +269,7 @@ fn check_place(tx: &impl Read, before: Option<&User>, user: &User) -> Result<(),
     Ok(())
 }
 
-/// Visits the tenant's staff.
+/// Whether any staff member of the tenant matches.
 fn any_staff(tx: &impl Read, tenant: TenantId, wanted: impl Fn(&User) -> bool) -> Result<bool, StoreError> {
     let mut found = false;
     repo::STAFF.scan(tx, &KeyRange::prefix(&tenant.to_bytes()), Direction::Forward, |(tenant, id), _| {

@@ -1,4 +1,4 @@
-//! The columns of a table: for each section the paths into a row, in an order that does not change.
+//! The columns of a CSV export: the paths into a row for each section. **Invariant:** their order never changes.
 
 use super::{super::listing::RowKind, filters::Section};
 
@@ -6,7 +6,7 @@ const IDENTITY: &[&str] = &["id", "name", "organization.id", "organization.name"
 const PACKAGE: &[&str] = &["package.name", "package.version", "package.publisher"];
 pub(super) const GROUPS: &[&str] = &["value", "name", "count"];
 
-/// The sections in the order of their columns, whatever the order in which they are asked for.
+/// The sections in the order of their columns, regardless of the requested order.
 const SECTIONS: [(Section, &[&str]); 9] = [
     (
         Section::Summary,
@@ -68,8 +68,8 @@ const SECTIONS: [(Section, &[&str]); 9] = [
 
 pub(super) fn of(sections: &[Section], kind: RowKind) -> Vec<&'static str> {
     let packages = kind == RowKind::Package;
-    let asked = |section: Section| sections.contains(&section) && !(packages && section == Section::Software);
-    let columns = SECTIONS.iter().filter(|(section, _)| asked(*section)).flat_map(|(_, columns)| *columns);
+    let is_included = |section: Section| sections.contains(&section) && !(packages && section == Section::Software);
+    let columns = SECTIONS.iter().filter(|(section, _)| is_included(*section)).flat_map(|(_, columns)| *columns);
     IDENTITY.iter().chain(columns).chain(PACKAGE.iter().filter(|_| packages)).copied().collect()
 }
 
@@ -78,10 +78,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_order_is_that_of_the_sections_and_not_of_the_question() {
-        let asked = of(&[Section::Os, Section::Summary], RowKind::Device);
-        assert_eq!(asked, of(&[Section::Summary, Section::Os], RowKind::Device));
-        assert_eq!(asked.last(), Some(&"os.last_boot_at"));
+    fn the_column_order_does_not_depend_on_the_request() {
+        let columns = of(&[Section::Os, Section::Summary], RowKind::Device);
+        assert_eq!(columns, of(&[Section::Summary, Section::Os], RowKind::Device));
+        assert_eq!(columns.last(), Some(&"os.last_boot_at"));
         let packages = of(&[Section::Software], RowKind::Package);
         assert_eq!(
             packages,

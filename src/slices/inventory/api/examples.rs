@@ -1,4 +1,4 @@
-//! The examples of the published document, one file a schema.
+//! Examples for the published OpenAPI document, one file per schema.
 
 use tenantd_http::examples;
 

@@ -1,14 +1,15 @@
-//! A whole report as a stream of rows, from one snapshot: what changes meanwhile is not in it, and no device is in it twice.
+//! Exports a whole report as a stream of rows from one snapshot. Later changes are not in it, and no device appears twice.
 //!
-//! The rows are read and sent on a thread that may block, a slice at a time, at the pace of the client. **Invariant:** memory holds a few
-//! slices, however many devices there are; a snapshot is held for [`HELD`] at most, and by as many exports as there are places.
+//! A thread that may block reads and sends the rows in slices, at the pace of the client. **Invariant:** memory holds only a few
+//! slices, regardless of the number of devices. An export holds its snapshot for [`MAX_SNAPSHOT_AGE`] at most, and the number of
+//! concurrent exports is limited.
 
 use std::time::Duration;
 
 use tenantd_directory::devices::{DeviceQuery, Labels};
 use tenantd_http::{
     export::{RowFormat, Rows},
-    outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
+    outgoing::{Exported, Outgoing, StreamError, Streamed, Streams},
     problem::Problem,
 };
 use tenantd_store::{ReadTx, Store};
@@ -24,29 +25,29 @@ use super::{
     wire::{InventoryGroups, InventoryReport, rows},
 };
 
-/// How many rows are read and sent at a time.
+/// How many rows are read and sent at once.
 const SLICE: usize = 200;
-/// A store cannot reuse what an open snapshot may still read. Whoever takes longer asks again with filters.
-const HELD: Duration = Duration::from_mins(30);
+/// The store cannot reuse pages that an open snapshot may still read. A client that takes longer must export again with filters.
+const MAX_SNAPSHOT_AGE: Duration = Duration::from_mins(30);
 
 impl Exported for InventoryReport {
     const CSV_EXAMPLE: &'static str = "id,name,organization.id,organization.name\r\ndev_01k9z7w3v5e8g9m2n4p6r8t0x1,ACME-PC-7,org_01k9z7w3v5e8g9m2n4p6r8t0x1,Acme\r\n";
     const LINES_EXAMPLE: &'static str = "{\"name\":\"ACME-PC-7\"}\n{\"_end\":true,\"count\":1}\n";
 }
 
-/// What the rows of an export are.
+/// What an export contains.
 #[derive(Clone, Debug)]
-pub(super) enum Wanted {
+pub(super) enum ExportContent {
     Rows { kind: RowKind, sections: Vec<Section> },
     Groups(Field),
 }
 
-/// Starts to make the rows; the answer streams them.
+/// Starts the export. The response streams the rows.
 pub(super) fn start(
     exports: &Streams,
     store: Store,
     query: DeviceQuery,
-    wanted: Wanted,
+    content: ExportContent,
     format: RowFormat,
 ) -> Result<Streamed, Problem> {
     let file_name = match format {
@@ -55,18 +56,24 @@ pub(super) fn start(
     };
     let tenant = query.tenant_id;
     let make = async move |out: Outgoing| {
-        let sent = store.scan_long(move |tx| send_all(tx, &query, &wanted, format, &out));
-        // Without its future the thread finds that nobody takes what it sends, and ends.
-        tokio::time::timeout(HELD, sent).await.unwrap_or(Err(Broken::Unwanted))
+        let sent = store.scan_long(move |tx| send_all(tx, &query, &content, format, &out));
+        // After the timeout, the thread notices that the receiver is gone, and ends.
+        tokio::time::timeout(MAX_SNAPSHOT_AGE, sent).await.unwrap_or(Err(StreamError::Unwanted))
     };
     Ok(exports.start(tenant, format.media_type(), make)?.named(file_name))
 }
 
-fn send_all(tx: &ReadTx, query: &DeviceQuery, wanted: &Wanted, format: RowFormat, out: &Outgoing) -> Result<(), Broken> {
+fn send_all(
+    tx: &ReadTx,
+    query: &DeviceQuery,
+    content: &ExportContent,
+    format: RowFormat,
+    out: &Outgoing,
+) -> Result<(), StreamError> {
     let mut labels = Labels::new(query.tenant_id);
-    let (kind, sections) = match wanted {
-        Wanted::Rows { kind, sections } => (*kind, sections),
-        Wanted::Groups(by) => {
+    let (kind, sections) = match content {
+        ExportContent::Rows { kind, sections } => (*kind, sections),
+        ExportContent::Groups(by) => {
             let groups = tally::group(tx, query, &mut labels, *by, MAX_GROUPS)?;
             let mut lines = Rows::new(format, columns::GROUPS);
             out.send_blocking(lines.head()?)?;

@@ -1,4 +1,4 @@
-//! What a report can be asked for.
+//! The query parameters of a report.
 
 use poem_openapi::{Enum, Object};
 
@@ -7,7 +7,7 @@ use tenantd_http::{page::PageQuery, wire::word_type};
 
 use super::super::{listing::RowKind, tally::Field};
 
-/// The parts of a device that rows can have. `id`, `name` and `organization` are always there.
+/// A part of a device that rows can contain. `id`, `name` and `organization` are always present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Enum)]
 #[oai(rename_all = "snake_case", rename = "InventorySection")]
 pub(super) enum Section {
@@ -27,8 +27,8 @@ impl Section {
 }
 
 word_type! {
-    Field, "InventoryGroupBy", "What devices are counted by.";
-    RowKind, "InventoryRows";
+    Field, "InventoryGroupBy", "The field to count devices by.";
+    RowKind, "InventoryRows", "`devices`: one row per device. `software`: one row per package on a device.";
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
@@ -43,16 +43,18 @@ pub(super) enum InventoryFormat {
 pub(super) struct ReportAssetInventory {
     #[oai(flatten)]
     pub(super) filters: DeviceFilters,
-    /// The parts of a device that rows have, `summary` when absent. `id`, `name` and `organization` are always there.
+    /// The parts of a device that rows contain. Defaults to `summary`. `id`, `name` and `organization` are always present.
     #[oai(validator(min_items = 1, max_items = 9, unique_items))]
     pub(super) sections: Option<Vec<Section>>,
-    /// Count the devices by this field, instead of listing them.
+    /// Counts the devices by this field instead of listing them.
     pub(super) group_by: Option<Field>,
-    /// Also count all devices that match by what a first look wants, in `totals`.
+    /// Adds `totals` over all matching devices. Defaults to `false`.
     pub(super) summary: Option<bool>,
-    /// `software` has a row for each package of a device, in `package`; with the filter `software`, for each that it names.
+    /// What a row is. `software` returns one row per package of a device, in `package`. With the filter `software`, only the
+    /// packages that match it. Defaults to `devices`.
     pub(super) rows: Option<RowKind>,
-    /// `csv` and `ndjson` stream the whole report, without pages.
+    /// The format of the response. `csv` and `ndjson` stream the whole report without pages. Defaults to the `Accept` header, then
+    /// to `json`.
     pub(super) format: Option<InventoryFormat>,
     #[oai(flatten)]
     pub(super) page: PageQuery,

@@ -1,4 +1,5 @@
-//! Reports from and as JSON, for those who compose use cases from values that come at run time. The filters are those of the request.
+//! Reports with JSON input and output, for workflow steps, whose values are known only at run time. The filters are those of the
+//! API.
 
 use poem_openapi::{Object, types::ParseFromJSON};
 use serde::Serialize;
@@ -6,7 +7,7 @@ use serde_json::Value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::fault::Fault;
-use tenantd_directory::devices::{Asker, DeviceFilters, Labels};
+use tenantd_directory::devices::{DeviceFilters, Labels, QueryContext};
 use tenantd_http::openapi;
 use tenantd_store::Read;
 
@@ -21,26 +22,26 @@ use super::{
     wire::{InventoryGroups, InventoryRow, InventoryTotals, rows},
 };
 
-/// What a report for a workflow holds at most: it is kept with the run.
+/// The limits of a report for a workflow, because it is stored with the run.
 const DEFAULT_ROWS: u32 = 20;
 const MAX_GROUPS: usize = 100;
-/// A device with many packages would not fit.
+/// The maximum size of all rows. A device with many packages may not fit.
 const MAX_BYTES: usize = 98_304;
 
-/// A small report.
+/// The input of the workflow step `inventory.report`.
 #[derive(Debug, Object)]
 #[oai(rename = "InventoryReportForm")]
 struct ReportForm {
     #[oai(flatten)]
     filters: DeviceFilters,
-    /// The parts of a device that rows have, `summary` when absent.
+    /// The parts of a device that rows contain. Defaults to `summary`.
     #[oai(validator(min_items = 1, max_items = 9, unique_items))]
     sections: Option<Vec<Section>>,
-    /// Count the devices by this field, instead of listing them.
+    /// Counts the devices by this field instead of listing them.
     group_by: Option<Field>,
-    /// Add the totals over all devices that match.
+    /// Adds `totals` over all matching devices. Defaults to `false`.
     summary: Option<bool>,
-    /// The most rows, 20 when absent. 0 for the count alone.
+    /// The maximum number of rows. Defaults to 20; `0` returns only the count.
     #[oai(validator(minimum(value = "0"), maximum(value = "100")))]
     limit: Option<u32>,
 }
@@ -48,10 +49,10 @@ struct ReportForm {
 #[skip_serializing_none]
 #[derive(Debug, Serialize)]
 struct SmallReport {
-    /// All devices that match.
+    /// The number of all matching devices.
     count: u64,
     data: Vec<InventoryRow>,
-    /// Whether there are more devices than rows.
+    /// Whether more devices match than there are rows.
     truncated: bool,
     groups: Option<InventoryGroups>,
     totals: Option<InventoryTotals>,
@@ -65,13 +66,13 @@ fn invalid(parameter: &str, code: &str, message: impl Into<String>) -> Inventory
     InventoryError::Invalid(vec![Fault::parameter(parameter, code, message)])
 }
 
-/// The whole report on a snapshot, within the bounds of a step's output.
-pub(crate) fn run(tx: &impl Read, asker: Asker, form: &Value) -> Result<Value, InventoryError> {
+/// Creates the report from one snapshot, within the limits of a step's output.
+pub(crate) fn run(tx: &impl Read, context: QueryContext, form: &Value) -> Result<Value, InventoryError> {
     let form = ReportForm::parse_from_json(Some(form.clone())).map_err(|error| invalid("", "not_valid", error.into_message()))?;
     if form.group_by.is_some() && (form.sections.is_some() || form.limit.is_some()) {
-        return Err(invalid("group_by", "not_allowed", "counts by a field have neither sections nor rows"));
+        return Err(invalid("group_by", "not_allowed", "group_by cannot be combined with sections or limit; remove them"));
     }
-    let query = form.filters.query(asker).map_err(InventoryError::Invalid)?;
+    let query = form.filters.query(context).map_err(InventoryError::Invalid)?;
     let labels = &mut Labels::new(query.tenant_id);
     let count = tally::rows(tx, &query, labels, RowKind::Device)?;
     let mut report = SmallReport { count, data: Vec::new(), truncated: false, groups: None, totals: None };

@@ -1,4 +1,4 @@
-//! Reports on the wire.
+//! The HTTP API of inventory reports.
 
 mod columns;
 mod examples;
@@ -18,7 +18,7 @@ use super::error::InventoryError;
 
 #[derive(Tags)]
 enum Area {
-    /// What there is, and how it is doing: reports over all devices.
+    /// Reports over all devices: what exists, and in what state it is.
     Inventory,
 }
 

@@ -1,4 +1,4 @@
-//! Rows, groups and totals of a report as clients see them.
+//! Wire types of a report: rows, groups and totals.
 
 use std::collections::BTreeMap;
 
@@ -23,43 +23,61 @@ use super::{
     filters::Section,
 };
 
-/// A device, with the sections that were asked for; and of a report whose rows are packages, one of its packages.
+/// A device with the requested sections. With `rows=software`, also one of its packages. A field is absent if its section was not
+/// requested or if the value is unknown.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(crate) struct InventoryRow {
+    /// The id of the device.
     pub(super) id: DeviceId,
+    /// The name of the device.
     pub(super) name: String,
+    /// The organization that the device belongs to.
     pub(super) organization: OrganizationReference,
-    /// Of the section `summary`, as all up to `version`: the id in the system that the device comes from.
+    /// The id in the system that the device comes from. This and all fields up to `version` belong to the section `summary`.
     pub(super) external_id: Option<String>,
+    /// The class of the device, such as `server`.
     pub(super) class: Option<Word<DeviceClass>>,
+    /// The lifecycle state of the device, such as `active` or `retired`.
     pub(super) lifecycle: Option<Word<Lifecycle>>,
-    /// Where the device is.
+    /// The location of the device.
     pub(super) site: Option<String>,
+    /// The person who owns the device.
     pub(super) owner: Option<PersonReference>,
+    /// The tags of the device.
     pub(super) tags: Option<Vec<String>>,
-    /// Fields of your own.
+    /// Fields that you define.
     pub(super) custom_fields: Option<BTreeMap<String, String>>,
-    /// What the agent is doing at the moment of the report.
+    /// The agent on the device, and its state at the time of the report.
     pub(super) agent: Option<Agent>,
+    /// The health of the device.
     pub(super) health: Option<Word<Health>>,
-    /// When what is known of the device was found out.
+    /// When the data about the device was collected.
     pub(super) collected_at: Option<Timestamp>,
+    /// When the record was created.
     pub(super) created_at: Option<Timestamp>,
+    /// When the record was last changed.
     pub(super) updated_at: Option<Timestamp>,
-    /// Counts the changes of the record.
+    /// The version of the record. Each change increases it by 1.
     pub(super) version: Option<u64>,
+    /// The section `hardware`.
     pub(super) hardware: Option<Hardware>,
+    /// The section `os`.
     pub(super) os: Option<OperatingSystem>,
+    /// The section `network`.
     pub(super) network: Option<Network>,
+    /// The section `security`.
     pub(super) security: Option<Security>,
+    /// The section `patch`.
     pub(super) patch: Option<Patch>,
-    /// Not where rows are packages: there each has its own, in `package`.
+    /// The section `software`. Absent with `rows=software`, where each row has its own `package`.
     pub(super) software: Option<Vec<Software>>,
+    /// The section `warranty`.
     pub(super) warranty: Option<Warranty>,
+    /// The section `backup`.
     pub(super) backup: Option<BackupState>,
-    /// Only with `rows=software`.
+    /// The package of this row. Present only with `rows=software`.
     pub(super) package: Option<Software>,
 }
 
@@ -97,7 +115,7 @@ impl InventoryRow {
     }
 }
 
-/// The rows of a page.
+/// Returns the rows of a page.
 pub(super) fn rows(
     tx: &impl Read,
     labels: &mut Labels,
@@ -122,28 +140,31 @@ pub(super) fn rows(
     Ok(rows)
 }
 
-/// How many devices have a value.
+/// The number of devices with a value.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(crate) struct InventoryGroup {
-    /// Of an organization its id; of an operating system's version its name and version. Absent for the devices that have none.
+    /// The value of the field. For an organization, its id; for `os_version`, name and version of the operating system. Absent for
+    /// devices without a value.
     pub(super) value: Option<String>,
-    /// Of an organization.
+    /// The name of the organization. Absent for other fields.
     pub(super) name: Option<String>,
+    /// The number of devices with this value.
     pub(super) count: u64,
 }
 
 /// The devices of the report, counted by a field.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(crate) struct InventoryGroups {
+    /// The field that the devices are counted by.
     pub(super) by: Field,
-    /// The most frequent values first, at most 1,000. They and `others` make up `devices`, but for `software`: a device has many
-    /// packages, and counts once for each name.
+    /// The most frequent values first, at most 1,000. Together with `others` they add up to `devices`, except for `software`: a
+    /// device counts once for each package name.
     pub(super) values: Vec<InventoryGroup>,
-    /// Of the values that are not listed.
+    /// The count for all values that are not listed.
     pub(super) others: u64,
-    /// All devices of the report.
+    /// The number of devices in the report.
     pub(super) devices: u64,
 }
 
@@ -154,12 +175,12 @@ impl InventoryGroups {
     }
 }
 
-/// What all devices of the report come to. Counts by a word have a place for every word that there is.
+/// Totals over all devices of the report. Counts by class, lifecycle, status and health list every possible value, including 0.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(crate) struct InventoryTotals {
-    /// How many devices there are.
+    /// The number of devices.
     pub(super) devices: u64,
-    /// How many organizations they belong to.
+    /// The number of organizations that they belong to.
     pub(super) organizations: u64,
     /// Devices by class.
     pub(super) class: BTreeMap<String, u64>,
@@ -169,23 +190,24 @@ pub(crate) struct InventoryTotals {
     pub(super) agent_status: BTreeMap<String, u64>,
     /// Devices by health.
     pub(super) health: BTreeMap<String, u64>,
-    /// Devices of whose updates nobody has told are `unknown`.
+    /// Devices by update status. `unknown`: no update status was reported.
     pub(super) patch_status: BTreeMap<String, u64>,
-    /// Devices of whose warranty nobody has told are `unknown`.
+    /// Devices by warranty status. `unknown`: no warranty was reported.
     pub(super) warranty_status: BTreeMap<String, u64>,
-    /// The critical updates that are missing, of all devices together.
+    /// The number of missing critical updates on all devices together.
     pub(super) missing_critical_patches: u64,
-    /// Devices that need to be started again.
+    /// Devices that need a restart.
     pub(super) reboot_required: u64,
-    /// Devices that are to be backed up: in use, of a class that the backup settings name, and not switched off. As in the backup report.
+    /// Devices that should be backed up: in use, of a class that the backup settings include, with backups enabled. Matches the
+    /// backup report.
     pub(super) backup_eligible: u64,
-    /// Of these, devices with a restore point of the last 30 days.
+    /// Devices of `backup_eligible` with a restore point from the last 30 days.
     pub(super) protected: u64,
-    /// Of these, devices without one.
+    /// Devices of `backup_eligible` without such a restore point.
     pub(super) unprotected: u64,
-    /// Devices whose operating system its maker no longer supports.
+    /// Devices whose operating system is no longer supported by its vendor.
     pub(super) os_past_eol: u64,
-    /// Devices with a volume that is known not to be encrypted.
+    /// Devices with a volume that is known to be unencrypted.
     pub(super) unencrypted: u64,
 }
 
@@ -228,17 +250,17 @@ impl From<tally::Totals> for InventoryTotals {
     }
 }
 
-/// A page of rows; or the devices counted by a field; with totals where they were asked for.
+/// A page of rows, or the devices counted by a field, with totals if requested.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(crate) struct InventoryReport {
-    /// Absent with `group_by`.
+    /// The rows of this page. Absent with `group_by`.
     pub(super) data: Option<Vec<InventoryRow>>,
-    /// Absent with `group_by`.
+    /// The position of this page in the report. Absent with `group_by`.
     pub(super) page: Option<Page>,
-    /// Only with `group_by`.
+    /// The counts by field. Present only with `group_by`.
     pub(super) groups: Option<InventoryGroups>,
-    /// Only with `summary=true`.
+    /// The totals over all matching devices. Present only with `summary=true`.
     pub(super) totals: Option<InventoryTotals>,
 }

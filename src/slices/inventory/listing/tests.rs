@@ -1,4 +1,4 @@
-//! Whatever a page may cost and however long it may be, the pages together are all that match; and nothing is found out of reach.
+//! Tests that all pages together contain all matching rows for any limit and cost, and nothing outside of the caller's reach.
 
 use tenantd_base::{
     access::Reach,
@@ -52,7 +52,7 @@ fn query(reach: Reach) -> DeviceQuery {
     }
 }
 
-/// Forty devices of two organizations by turns; every third a server, and the n-th with n modulo 4 packages.
+/// Creates 40 devices that alternate between two organizations. Every third is a server, and device n has n modulo 4 packages.
 fn fleet() -> (Store, Vec<OrganizationId>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let engine = RedbEngine::create(&folder.path().join("store"), 1 << 20).unwrap();
@@ -84,7 +84,7 @@ fn fleet() -> (Store, Vec<OrganizationId>, tempfile::TempDir) {
     (store, organizations, folder)
 }
 
-/// The rows of all pages, by name and package.
+/// Returns the rows of all pages, by name and package.
 fn walk(store: &Store, query: &DeviceQuery, kind: RowKind, limit: usize, effort: u64) -> Vec<(String, Option<Software>)> {
     let (mut rows, mut after) = (Vec::new(), None::<Vec<u8>>);
     loop {
@@ -106,7 +106,7 @@ fn walk(store: &Store, query: &DeviceQuery, kind: RowKind, limit: usize, effort:
 }
 
 #[test]
-fn pages_are_the_same_whatever_they_may_cost() {
+fn pages_together_do_not_depend_on_limit_and_cost() {
     let (store, organizations, _folder) = fleet();
     let mut by_class = query(Reach::Everything);
     by_class.classes = vec![DeviceClass::Server];
@@ -134,9 +134,9 @@ fn nothing_out_of_reach_is_listed_or_counted() {
     let names = |query: &DeviceQuery| walk(&store, query, RowKind::Device, 1_000, u64::MAX).len();
     let within = query(Reach::new(vec![organizations[0]]));
     assert_eq!((names(&query(Reach::Everything)), names(&within)), (40, 20));
-    let mut asks_for_other = within.clone();
-    asks_for_other.organizations = vec![organizations[1]];
-    assert_eq!(names(&asks_for_other), 0);
+    let mut foreign = within.clone();
+    foreign.organizations = vec![organizations[1]];
+    assert_eq!(names(&foreign), 0);
     let groups = store.read(|tx| tally::group(tx, &within, &mut Labels::new(TENANT), Field::Organization, 10)).unwrap();
     assert_eq!((groups.devices, groups.values.len(), groups.others), (20, 1, 0));
     assert_eq!(groups.values[0].value, Some(organizations[0].to_string()));

@@ -1,4 +1,4 @@
-//! `/api/platform/evaluations`: tenants with an invented story, for whoever tries the product.
+//! `/api/platform/evaluations`: tenants with generated sample data, for people who try the product.
 
 use std::sync::{Arc, OnceLock};
 
@@ -18,7 +18,7 @@ use super::{
     super::{
         admit,
         error::TenantError,
-        evaluation::{Evaluation, Story, Storyteller},
+        evaluation::{Evaluation, SampleGenerator, SampleSpec},
         model::NewTenant,
         service::Tenants,
     },
@@ -34,45 +34,47 @@ const DEFAULT_DAYS: u32 = 30;
 /// An evaluation tenant to create.
 #[derive(Debug, Object)]
 struct CreateEvaluation {
-    /// The name of the tenant.
+    /// The display name of the tenant.
     #[oai(validator(min_length = 1, max_length = 100))]
     name: String,
-    /// Lower-case letters, digits and inner hyphens, but not `platform`. Made from the name when absent. The addresses of the story's
-    /// staff come of it.
+    /// A short name for URLs and commands: lower-case letters, digits and inner hyphens, but not `platform`. Unique on the
+    /// installation. When absent, tenantd derives it from the name. The email addresses in the sample data end with
+    /// `<slug>.example`.
     #[oai(validator(min_length = 1, max_length = 63, pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"))]
     slug: Option<String>,
-    /// Days until the tenant removes itself; 30 when absent.
+    /// The number of days until tenantd deletes the tenant. Defaults to 30.
     #[oai(validator(minimum(value = "1"), maximum(value = "365")))]
     expires_days: Option<u32>,
+    /// The options for the generated data. When absent, all options have their defaults.
     sample: Option<Sample>,
 }
 
-/// What the invented story is made from. The same sample, slug and `at` give the same records with the same ids.
+/// The options for the generated data. The same options, slug and `at` give the same records with the same IDs.
 #[derive(Debug, Default, Object)]
 struct Sample {
-    /// Another number tells another story; 1 when absent.
+    /// The seed of the generator. A different number gives different data. Defaults to 1.
     #[oai(validator(minimum(value = "0"), maximum(value = "4294967295")))]
     seed: Option<u64>,
-    /// Customers; 24 when absent.
+    /// The number of customer organizations. Defaults to 24.
     #[oai(validator(minimum(value = "0"), maximum(value = "96")))]
     organizations: Option<u32>,
-    /// Devices of all customers; 20 for each when absent, and at most 200 for each.
+    /// The number of devices over all customers. Defaults to 20 for each customer; the maximum is 200 for each.
     #[oai(validator(minimum(value = "0"), maximum(value = "19200")))]
     devices: Option<u32>,
-    /// Tickets; 1,000 when absent.
+    /// The number of tickets. Defaults to 1,000, or to 0 without customers.
     #[oai(validator(minimum(value = "0"), maximum(value = "10000")))]
     tickets: Option<u32>,
-    /// When the story ends: at most 30 days ago; now when absent.
+    /// The time at which the generated history ends: now, or at most 30 days ago. Defaults to now.
     at: Option<Timestamp>,
-    /// Whether some workflows are started at its end; false when absent. What they do takes place after the story, and is not the same
-    /// twice.
+    /// Whether tenantd starts some workflows at the end of the history. Defaults to false. These runs happen after `at`, so their
+    /// results differ from tenant to tenant.
     runs: Option<bool>,
 }
 
 impl Sample {
-    fn story(self, now: Timestamp) -> Story {
+    fn story(self, now: Timestamp) -> SampleSpec {
         let organizations = self.organizations.unwrap_or(DEFAULT_ORGANIZATIONS);
-        Story {
+        SampleSpec {
             seed: self.seed.unwrap_or(DEFAULT_SEED),
             organizations,
             devices: self.devices.unwrap_or(organizations * DEFAULT_DEVICES_EACH),
@@ -83,29 +85,31 @@ impl Sample {
     }
 }
 
-/// A new evaluation tenant, and what its visitor gets in with: it is told this once.
+/// A new evaluation tenant with the credentials of its visitor. No other response contains these credentials.
 #[derive(Debug, Object, Serialize)]
 struct EvaluationTenant {
+    /// The new tenant.
     tenant: Tenant,
-    /// Whom the visitor signs in as, an administrator of the tenant.
+    /// The email address with which the visitor signs in. The user is an administrator of the tenant.
     email: String,
+    /// The password of the visitor.
     password: String,
-    /// An API key with every scope of the tenant.
+    /// An API key with all tenant scopes.
     api_key: String,
 }
 
 pub(crate) struct EvaluationsApi {
     pub(crate) tenants: Tenants,
-    pub(crate) storyteller: Arc<OnceLock<Arc<dyn Storyteller>>>,
+    pub(crate) generator: Arc<OnceLock<Arc<dyn SampleGenerator>>>,
 }
 
 #[OpenApi(prefix_path = "/api/platform", tag = "Area::Platform")]
 impl EvaluationsApi {
     /// Create an evaluation tenant
     ///
-    /// It is filled with an invented story in the background: customers, their people and devices, a quarter of a year of tickets, a month of
-    /// backups, a year of figures, and two simulated clouds. Until that is done, its status is `preparing` and its credentials do not work
-    /// yet. It removes itself when its days are over.
+    /// Creates the tenant and fills it with sample data in the background: customers with their contacts and devices, three months
+    /// of tickets, a month of backups, a year of metrics, and two simulated clouds. Until that is done, the status is `preparing`
+    /// and the credentials do not work. tenantd deletes the tenant at `expires_at`.
     #[oai(path = "/evaluations", method = "post", operation_id = "create_evaluation")]
     async fn create_evaluation(
         &self,
@@ -118,7 +122,7 @@ impl EvaluationsApi {
         let new = NewTenant { name, slug, kind: TenantKind::Evaluation, expires_days };
         let story = sample.unwrap_or_default().story(auth.context.now);
         story.check(auth.context.now)?;
-        let (access, admission) = admit(&self.storyteller, &new.slug()?, auth.context.now).await?;
+        let (access, admission) = admit(&self.generator, &new.slug()?, auth.context.now).await?;
         let (tenants, evaluation) = (self.tenants.clone(), Evaluation { story, admission });
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
@@ -137,8 +141,8 @@ impl EvaluationsApi {
 
     /// Reset an evaluation tenant
     ///
-    /// Everything in it becomes what it was after its creation: what visitors did is gone, and its story is told anew. The sign-in and the
-    /// API key that its creation told go on working. Meanwhile its status is `preparing`.
+    /// Restores the state after creation: removes all changes made by visitors and generates the sample data again. The credentials
+    /// that its creation returned keep working. Until the reset is done, the status is `preparing`.
     #[oai(path = "/tenants/:id/reset", method = "post", operation_id = "reset_tenant")]
     async fn reset_tenant(
         &self,

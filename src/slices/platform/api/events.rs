@@ -1,4 +1,4 @@
-//! `/api/events`: a tenant's own events, pulled. For receivers behind a firewall, and for whoever wants to replay.
+//! `/api/events`: lets clients poll a tenant's events. For receivers behind a firewall and for clients that replay events.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -31,25 +31,25 @@ use tenantd_store::{
 
 #[derive(Tags)]
 pub(super) enum Area {
-    /// What happened, in order.
+    /// The events of your tenant, in order.
     Events,
 }
 
 #[derive(Debug, Object)]
 struct ReadEvents {
-    /// Goes on after this `seq`: `next_after` of the call before. Absent or 0: from the oldest event that is kept, or from the newest with
-    /// `order=desc`.
+    /// Returns events after this `seq`. Pass the `next_after` of the previous response. When absent or 0, the feed starts at the
+    /// oldest available event, or at the newest one with `order=desc`.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     after: Option<u64>,
-    /// Kinds such as `api_key.created`, `api_key.*` or `*`. All when absent.
+    /// Returns only these kinds, such as `api_key.created`, `api_key.*` or `*`. When absent, all kinds.
     #[oai(validator(min_items = 1, max_items = 64))]
     types: Option<Vec<String>>,
-    /// How many events to return. 50 when absent.
+    /// The maximum number of events to return. Defaults to 50.
     #[oai(validator(minimum(value = "1"), maximum(value = "200")))]
     limit: Option<u32>,
-    /// `asc`, the oldest first, when absent. With `desc`, `after` leads to older events.
+    /// The order of the events. Defaults to `asc`, oldest first. With `desc`, `after` continues with older events.
     order: Option<EventOrder>,
-    /// How long to wait for an event when there is none. Not with `order=desc`.
+    /// The number of seconds to wait if there is no event yet. Not allowed with `order=desc`.
     #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
     wait_seconds: Option<u32>,
 }
@@ -63,97 +63,107 @@ word_type! {
     EventOrder, "EventOrder", "`asc`: the oldest first. `desc`: the newest first.";
 }
 
-/// How often one call looks at up to 5,000 events to fill its page.
+/// The number of scans per request. Each scan reads up to 5,000 events.
 const MAX_SCANS: usize = 10;
 
-/// Who changed something.
+/// The user, API key or component that caused the event.
 #[derive(Object, Serialize)]
 struct EventActor {
-    /// `user`, `api_key`, `workflow`, `system` or `agent`.
+    /// The kind of actor: `user`, `api_key`, `workflow`, `system` or `agent`.
     kind: String,
+    /// The ID of the actor.
     id: String,
+    /// The name of the actor at the time of the event.
     name: String,
 }
 
 /// The record that an event is about.
 #[derive(Object, Serialize)]
 struct EventResource {
+    /// The kind of record, such as `ticket`.
     kind: String,
+    /// The ID of the record.
     id: String,
-    /// The record's version after the change.
+    /// The version of the record after the change.
     version: u64,
 }
 
-/// What led to an event, other than a request.
+/// The cause of an event that was not caused directly by a request.
 #[derive(Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct EventCause {
-    /// The event that a run was started by.
+    /// The event that started the run.
     event_id: Option<tenantd_base::id::EventId>,
-    /// The workflow run whose step did it, or that it is about.
+    /// The workflow run that caused the event or that the event is about.
     run_id: Option<tenantd_base::id::RunId>,
 }
 
-/// Something that happened.
+/// A change or occurrence in your tenant.
 #[derive(Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct Event {
+    /// The ID of the event.
     id: tenantd_base::id::EventId,
-    /// The kind, such as `api_key.created`.
+    /// The kind of event, such as `api_key.created`.
     #[oai(rename = "type")]
     kind: String,
-    /// When it happened.
+    /// The time of the event.
     timestamp: Timestamp,
+    /// The tenant to which the event belongs.
     tenant_id: TenantId,
-    /// The event's number among all events of your tenant, from 1 and without gaps. Numbers are missing where you cannot read the event,
-    /// and from before an upgrade, when all tenants shared them.
+    /// The position of the event in your tenant's feed. Numbers start at 1 and have no gaps. You do not see the numbers of events
+    /// that you cannot read. Events from before the upgrade to numbers per tenant can have gaps.
     seq: u64,
+    /// The record that the event is about.
     resource: EventResource,
+    /// The actor that caused the event.
     actor: EventActor,
-    /// Absent where a request led to it.
+    /// The cause of the event. Absent if a request caused it directly.
     cause: Option<EventCause>,
-    /// The record, and what changed where the kind has it. See the catalogue.
+    /// The record and, for some kinds, the changed fields. The event catalog has the schema for each kind.
     data: Any<Value>,
 }
 
-/// An event as webhooks deliver it, without its `type` and its `data`.
+/// An event as webhooks deliver it, without its `type` and `data`.
 #[derive(Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct EventEnvelope {
-    /// The event's id, which is also the `webhook-id`. It is the same over all attempts.
+    /// The ID of the event. Also the value of the `webhook-id` header. All delivery attempts use the same ID.
     id: tenantd_base::id::EventId,
-    /// When it happened.
+    /// The time of the event.
     timestamp: Timestamp,
-    /// The tenant that it happened in.
+    /// The tenant to which the event belongs.
     tenant_id: TenantId,
-    /// The event's number among all events of the tenant.
+    /// The position of the event in your tenant's feed.
     seq: u64,
+    /// The record that the event is about.
     resource: EventResource,
+    /// The actor that caused the event.
     actor: EventActor,
-    /// Absent where a request led to it.
+    /// The cause of the event. Absent if a request caused it directly.
     cause: Option<EventCause>,
-    /// Present, and true, if the complete event is larger than 256 KiB. Then texts in `data` are cut to 1,024 characters; if that is not enough,
-    /// `data` has only the `id` of its record.
+    /// `true` if the complete event is larger than 256 KiB, absent otherwise. tenantd then cuts texts in `data` to 1,024
+    /// characters. If that is not enough, `data` contains only the `id` of the record.
     data_truncated: Option<bool>,
-    /// The path of the complete event on this server, if `data_truncated` is true.
+    /// The path of the complete event on this server. Present only if `data_truncated` is true.
     data_url: Option<String>,
 }
 
-/// A part of the feed.
+/// A page of the event feed.
 #[derive(Object, Serialize)]
 struct EventFeed {
-    /// Events in the order that you asked for.
+    /// The events, in the requested order.
     data: Vec<Event>,
-    /// Where the next call goes on: its `after`. Without `order=desc` it stays the same until your tenant has another event.
+    /// The value of `after` for the next request. Without `order=desc` it stays the same until your tenant has a new event.
     next_after: u64,
-    /// Whether there may be more events. A page with fewer events than `limit`, or none, and `more` true says that tenantd has looked at 50,000
-    /// events, or has found 8 MiB. Go on with `next_after`.
+    /// Whether there may be more events. If a page has fewer events than `limit` and `more` is true, the request has reached a
+    /// limit: it reads at most 50,000 events and returns at most 8 MiB. Continue with `next_after`.
     more: bool,
-    /// Whether events of your tenant are past their retention and missing here: after `after`, or with `order=desc` behind the last page.
+    /// Whether retention has removed events that belong here: after `after`, or beyond the last page with `order=desc`.
     truncated: bool,
 }
 
-/// The feed with its events as they are stored: their bytes are what every receiver gets.
+/// The feed with the stored events. All receivers get the same bytes.
 #[derive(Serialize)]
 struct StoredFeed<'a> {
     data: Vec<&'a RawValue>,
@@ -162,25 +172,27 @@ struct StoredFeed<'a> {
     truncated: bool,
 }
 
-/// A kind of event.
+/// A kind of event and its schema.
 #[derive(Object, Serialize)]
 struct CatalogEntry {
-    /// The kind, such as `api_key.created`.
+    /// The kind of event, such as `api_key.created`.
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: String,
-    /// When it happens.
+    /// When tenantd emits the event.
     summary: String,
-    /// What you need beside `events:read` to see it.
+    /// The scopes that you need in addition to `events:read`.
     required_scopes: Vec<String>,
-    /// The JSON Schema of `data`, with references into this API's document.
+    /// The JSON Schema of `data`, with references into this API's OpenAPI document.
     schema: Any<Value>,
     /// An example of `data`.
     example: Any<Value>,
 }
 
+/// All kinds of events.
 #[derive(Object, Serialize)]
 struct EventCatalog {
+    /// The kinds of events.
     data: Vec<CatalogEntry>,
 }
 
@@ -188,7 +200,7 @@ pub(crate) struct EventsApi {
     pub(crate) store: Store,
     pub(crate) clock: Clock,
     pub(crate) kinds: Arc<Kinds>,
-    /// The published document, which is made after this API: the catalogue takes its examples from there.
+    /// The published OpenAPI document. It is built after this API; the catalog takes its examples from it.
     pub(crate) document: Arc<OnceLock<Arc<Value>>>,
 }
 
@@ -196,18 +208,18 @@ pub(crate) struct EventsApi {
 impl EventsApi {
     /// Read events
     ///
-    /// Returns the tenant's events in order, as far as you may read what they are about: an event of a ticket needs `tickets:read` too, and
-    /// the catalogue says what each kind needs. With `wait_seconds` the call waits for the next event when there is none yet. With `order=desc`
-    /// the newest event comes first.
+    /// Returns your tenant's events in order. The feed contains only events about records that you may read: a ticket event, for
+    /// example, also requires `tickets:read`. The event catalog lists the scopes for each kind. With `wait_seconds`, the request
+    /// waits for the next event if there is none yet. With `order=desc`, the newest event comes first.
     ///
-    /// A page is full, or `more` is false. A call looks at no more than 50,000 events: if `types` leaves out more than that, the page has fewer
-    /// events or none, and `more` is true. Go on with `next_after`, as after any other page.
+    /// If a page has fewer events than `limit`, check `more`. A request reads at most 50,000 events, so a narrow `types` filter can
+    /// return a short or empty page with `more` set to true. Continue with `next_after` in that case.
     #[oai(path = "/", method = "get", operation_id = "read_events")]
     async fn read_events(&self, auth: Allowed<EventsRead>, query: Filter<ReadEvents>) -> Result<Answer<EventFeed>, Problem> {
         let ReadEvents { after, types, limit, order, wait_seconds } = query.0;
         let newest_first = order == Some(EventOrder::Desc);
         if newest_first && wait_seconds.is_some_and(|seconds| seconds > 0) {
-            let message = "new events come before the newest: wait for them without order=desc";
+            let message = "must not be used with order=desc: new events do not appear after older ones";
             return Err(Problem::invalid(vec![FieldError::parameter("wait_seconds", "not_allowed", message)]));
         }
         let query = FeedQuery {
@@ -219,13 +231,13 @@ impl EventsApi {
         };
         let deadline = self.clock.now() + Duration::from_secs(u64::from(wait_seconds.unwrap_or(0)));
         loop {
-            let seen = self.store.version(catalog::EVENT_HEAD);
+            let seen_version = self.store.version(catalog::EVENT_HEAD);
             let page = self.read_page(&query, newest_first).await?;
             if !page.events.is_empty() || page.more || self.clock.now() >= deadline {
                 return render(&page);
             }
             tokio::select! {
-                () = self.store.changed(catalog::EVENT_HEAD, seen) => {}
+                () = self.store.changed(catalog::EVENT_HEAD, seen_version) => {}
                 () = self.clock.sleep_until(deadline) => {}
             }
         }
@@ -233,12 +245,13 @@ impl EventsApi {
 
     /// Read an event
     ///
-    /// Returns one event by its `seq`, complete. Webhook deliveries are at most 256 KiB; the `data_url` of a larger event leads here.
+    /// Returns one complete event by its `seq`. Webhook deliveries contain at most 256 KiB; the `data_url` of a larger event refers
+    /// to this operation.
     #[oai(path = "/:seq", method = "get", operation_id = "read_event")]
     async fn read_event(
         &self,
         auth: Allowed<EventsRead>,
-        /// The event's number among all events of your tenant.
+        /// The `seq` of the event.
         #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
         seq: Path<u64>,
     ) -> Result<Answer<Event>, Problem> {
@@ -249,9 +262,9 @@ impl EventsApi {
         Ok(Answer::stored(&body))
     }
 
-    /// List the kinds of events
+    /// List event kinds
     ///
-    /// Every kind that the feed can hold, with the JSON Schema of its `data` and an example.
+    /// Returns all kinds of events with their required scopes, the JSON Schema of their `data`, and an example.
     #[oai(path = "/catalog", method = "get", operation_id = "list_event_kinds")]
     async fn list_event_kinds(&self, _auth: Allowed<SignedIn>) -> Result<Answer<EventCatalog>, Problem> {
         let entry = |kind: &EventKind| {
@@ -271,7 +284,7 @@ impl EventsApi {
 }
 
 impl EventsApi {
-    /// A page of the feed. One look at the store is bounded, and the next one goes on where it ended.
+    /// Reads a page of the feed. Each scan is bounded; the next scan continues where the previous one ended.
     async fn read_page(&self, query: &FeedQuery, newest_first: bool) -> Result<FeedPage, StoreError> {
         let tenant = query.tenant_id;
         let look = |query: FeedQuery| {
@@ -313,7 +326,7 @@ impl EventsApi {
     }
 }
 
-/// The schema of `data` of a kind, with references into the document at `address`.
+/// The JSON Schema of `data` for a kind, with references into the document at `address`.
 pub(crate) fn data_schema(kinds: &Kinds, kind: &EventKind, address: &str) -> Value {
     let reference = |schema: &str| json!({"$ref": format!("{address}#/components/schemas/{schema}")});
     let mut properties = Map::new();
@@ -321,7 +334,7 @@ pub(crate) fn data_schema(kinds: &Kinds, kind: &EventKind, address: &str) -> Val
     if kind.has_changes {
         let (from, to) = (json!({"description": "The value before."}), json!({"description": "The value after."}));
         let change = json!({"type": "object", "properties": {"from": from, "to": to}});
-        let description = "The fields that were changed, by their names.";
+        let description = "The changed fields, keyed by name.";
         properties
             .insert("changes".to_owned(), json!({"type": "object", "description": description, "additionalProperties": change}));
     }
@@ -330,10 +343,10 @@ pub(crate) fn data_schema(kinds: &Kinds, kind: &EventKind, address: &str) -> Val
     json!({"type": "object", "required": required, "properties": properties})
 }
 
-/// The name of the schema of what a delivered event has beside its data.
+/// The schema name of the envelope: everything in a delivered event except its type and data.
 pub(crate) const ENVELOPE: &str = "EventEnvelope";
 
-/// The schema of an event, whose `data` is that of one of the kinds, and of what deliveries have around theirs.
+/// The schemas of an event, whose `data` matches one of the kinds, and of the envelope of a delivery.
 pub(crate) fn event_schemas(kinds: &Kinds) -> Map<String, Value> {
     let mut forms: Vec<Value> = Vec::new();
     for form in kinds.iter().map(|kind| data_schema(kinds, kind, "")) {

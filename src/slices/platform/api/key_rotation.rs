@@ -1,4 +1,5 @@
-//! `/internal/admin/key-rotation`: another installation key, for whoever may open the admin socket. No key is shown here, and none is taken.
+//! `/internal/admin/key-rotation`: rotates the installation key, for callers with access to the admin socket. Keys never appear in
+//! a request or a response.
 
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
@@ -16,29 +17,30 @@ use super::super::rotation::KeyRotation;
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
-/// How a change of the installation key stands.
+/// The progress of a key rotation.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 struct KeyRotationStatus {
-    /// Tells the key that the store names as its own from others.
+    /// The fingerprint of the installation key in use.
     fingerprint: String,
-    /// Whether a change is under way.
+    /// Whether a rotation is in progress.
     under_way: bool,
-    /// Of the key that takes the place of that one, while it does.
+    /// The fingerprint of the new key, during a rotation.
     #[oai(skip_serializing_if_is_none)]
     next_fingerprint: Option<String>,
+    /// When the rotation started. Absent if none is in progress.
     #[oai(skip_serializing_if_is_none)]
     started_at: Option<Timestamp>,
-    /// Records whose secrets are under the next key so far.
+    /// The number of records already sealed with the new key.
     #[oai(validator(minimum(value = "0")))]
     resealed: u64,
-    /// What is left for the operator to do, where tenantd may not write the file that the key is read from.
+    /// What the operator must still do, when tenantd may not write the key file itself.
     #[oai(skip_serializing_if_is_none)]
-    errand: Option<String>,
+    operator_action: Option<String>,
 }
 
 impl From<RotationStatus> for KeyRotationStatus {
@@ -50,12 +52,12 @@ impl From<RotationStatus> for KeyRotationStatus {
             next_fingerprint: under_way.as_ref().map(|progress| show_fingerprint(progress.to)),
             started_at: under_way.as_ref().map(|progress| progress.started_at),
             resealed: under_way.as_ref().map_or(0, |progress| progress.resealed),
-            errand: status.errand,
+            operator_action: status.operator_action,
         }
     }
 }
 
-/// What cannot be begun as things are is told to the operator; the rest is for the log.
+/// Reports a rotation that cannot start to the operator; other errors go to the log.
 fn problem(error: StoreError) -> Problem {
     match error {
         StoreError::Installation(reason) => Problem::new(Code::InvalidTransition, reason),
@@ -69,10 +71,11 @@ pub(crate) struct KeyRotationApi {
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
 impl KeyRotationApi {
-    /// Let another installation key take the place of the one in force
+    /// Rotate the installation key
     ///
-    /// The key is made on the server and kept there. Secrets are sealed anew in the background, while the server goes on working; ask for
-    /// the key rotation to see how far it is. Asked for again while it is under way, nothing is begun.
+    /// Starts a rotation. tenantd generates the new key on the server and keeps it there. It seals all secrets again in the
+    /// background while the server keeps running. Read the key rotation to follow the progress. If a rotation is already in
+    /// progress, the request starts nothing.
     #[oai(path = "/key-rotation", method = "post", operation_id = "rotate_key")]
     async fn rotate_key(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<KeyRotationStatus>, Problem> {
         self.keys.rotation.begin().await.map_err(problem)?;
@@ -80,9 +83,9 @@ impl KeyRotationApi {
         self.status()
     }
 
-    /// Show how a change of the installation key stands
+    /// Read the status of the key rotation
     ///
-    /// Also tells the fingerprint of the key in force, which a snapshot that is restored asks for.
+    /// Also returns the fingerprint of the key in use. You need it to restore a snapshot.
     #[oai(path = "/key-rotation", method = "get", operation_id = "get_key_rotation")]
     async fn get_key_rotation(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<KeyRotationStatus>, Problem> {
         self.status()

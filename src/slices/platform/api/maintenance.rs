@@ -1,4 +1,4 @@
-//! `/internal/admin`: checks of the live store and its settings, for whoever may open the admin socket.
+//! `/internal/admin`: checks the live store and reloads the configuration, for callers with access to the admin socket.
 
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
@@ -14,21 +14,22 @@ use super::super::reload::Reload;
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
-/// What a check of the store found.
+/// The result of a store check.
 #[derive(Debug, Object, Serialize)]
 struct StoreCheck {
-    /// Whether nothing is wrong.
+    /// Whether the check found no problems.
     clean: bool,
+    /// The number of records checked.
     records: u64,
-    /// How many entries of indexes were checked.
+    /// The number of index entries checked.
     index_entries: u64,
-    /// What is wrong.
+    /// The problems found.
     problems: Vec<String>,
-    /// Problems beyond those listed.
+    /// The number of further problems that are not listed.
     more_problems: u64,
 }
 
@@ -38,30 +39,30 @@ pub(crate) struct MaintenanceApi {
     pub(crate) reload: Reload,
 }
 
-/// What holds after the settings were read.
+/// The result of a reload.
 #[derive(Debug, Object, Serialize)]
 struct ReloadDone {
-    /// Always true: settings that cannot be taken up are a problem, and the old ones stay.
+    /// Always true. If the configuration is invalid, the request returns a problem and the old configuration stays in use.
     reloaded: bool,
-    /// Changed settings that only a restart takes up, such as `listen.address`.
+    /// The changed settings that take effect only after a restart, such as `listen.address`.
     needs_restart: Vec<String>,
 }
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
 impl MaintenanceApi {
-    /// Take up the settings anew
+    /// Reload the configuration
     ///
-    /// Certificates, the log level, rate limits, limits of requests and trusted proxies. All of them, or none when something is wrong with
-    /// them.
+    /// Reloads certificates, the log level, rate limits, request limits and trusted proxies. Applies all of them, or none if one is
+    /// invalid.
     #[oai(path = "/reload", method = "post", operation_id = "reload_settings")]
     async fn reload_settings(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<ReloadDone>, Problem> {
-        let needs_restart = self.reload.ask().await.map_err(|reason| Problem::new(Code::ValidationFailed, reason))?;
+        let needs_restart = self.reload.request().await.map_err(|reason| Problem::new(Code::ValidationFailed, reason))?;
         Ok(Answer::new(&ReloadDone { reloaded: true, needs_restart }))
     }
 
-    /// Check every record and every index of the live store
+    /// Check the live store
     ///
-    /// Reads everything and changes nothing. What is wrong is listed in `problems`.
+    /// Checks every record and every index. Reads everything and changes nothing. Lists the problems found in `problems`.
     #[oai(path = "/check", method = "post", operation_id = "check_store")]
     async fn check_store(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<StoreCheck>, Problem> {
         let report = self.store.check(self.checked.clone()).await?;

@@ -1,4 +1,4 @@
-//! Tenants and the event feed on the wire.
+//! The HTTP API of tenants and the event feed.
 
 mod evaluations;
 mod events;
@@ -22,23 +22,28 @@ impl From<TenantError> for Problem {
     fn from(error: TenantError) -> Self {
         match error {
             TenantError::NotFound => Self::plain(Code::NotFound),
-            TenantError::SlugTaken(slug) => Self::new(Code::AlreadyExists, format!("The slug {slug} is taken; choose another.")),
+            TenantError::SlugTaken(slug) => {
+                Self::new(Code::AlreadyExists, format!("The slug {slug} is already in use. Choose a different slug."))
+            }
             TenantError::BadSlug(message) => Self::invalid(vec![FieldError::pointer("/slug", "wrong_form", message)]),
             TenantError::SlugNeeded => {
-                let message = "the name has no letter from a to z and no digit to make a slug from: give a slug";
+                let message = "required because the name contains no letter from a to z and no digit";
                 Self::invalid(vec![FieldError::pointer("/slug", "required", message)])
             }
             TenantError::PlatformTenant => {
-                Self::new(Code::InvalidTransition, "The platform's own tenant cannot be suspended or deleted.")
+                Self::new(Code::InvalidTransition, "The platform tenant cannot be suspended or deleted.")
             }
-            TenantError::BadStory(field, message) => {
+            TenantError::InvalidSample(field, message) => {
                 Self::invalid(vec![FieldError::pointer(format!("/sample/{field}"), "out_of_range", message)])
             }
-            TenantError::NoStory => Self::new(Code::InvalidTransition, "Only an evaluation tenant with a sample can be reset."),
-            TenantError::Filling(reason) => Self::internal(reason),
-            TenantError::Busy(status) => Self::new(Code::InvalidTransition, format!("The tenant is {}.", status.name())),
+            TenantError::NoSample => Self::new(Code::InvalidTransition, "Only an evaluation tenant with sample data can be reset."),
+            TenantError::FillFailed(reason) => Self::internal(reason),
+            TenantError::Busy(status) => Self::new(
+                Code::InvalidTransition,
+                format!("The tenant has the status {}, which does not allow this operation.", status.name()),
+            ),
             TenantError::NotConfirmed { slug } => {
-                let message = format!("deleting is for good: repeat the tenant's slug, {slug}");
+                let message = format!("must be the tenant's slug, {slug}: a deleted tenant cannot be restored");
                 Self::invalid(vec![FieldError::new(Place::Parameter("confirm".to_owned()), "wrong_value", message)])
             }
             TenantError::Stale(stale) => stale.into(),
@@ -47,7 +52,7 @@ impl From<TenantError> for Problem {
             }
             TenantError::ClockLimit(most) => {
                 let days = most.as_secs() / 86_400;
-                Self::new(Code::LimitReached, format!("The tenant's clock would be more than {days} days ahead."))
+                Self::new(Code::LimitReached, format!("A tenant's clock can be at most {days} days ahead. Advance it by less."))
             }
             TenantError::Event(error) => Self::internal(error),
             TenantError::Store(error) => error.into(),

@@ -1,4 +1,5 @@
-//! `/internal/admin/support`: what a maker needs to help, of the live server. **Invariant:** sizes and words of ours, nothing of a tenant.
+//! `/internal/admin/support`: diagnostic data of the live server. **Invariant:** it contains sizes and tenantd's own texts, never
+//! tenant data.
 
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
@@ -13,18 +14,19 @@ use tenantd_store::{Store, StoreError, catalog, rows_under, table_sizes};
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
-/// How large a table is.
+/// The size of a table.
 #[derive(Debug, Object, Serialize)]
 struct TableSize {
+    /// The name of the table.
     name: String,
-    /// Parts that retention drops as a whole; 0 for a table in one piece.
+    /// The number of segments, which retention drops as a whole. 0 if the table is not segmented.
     #[oai(validator(minimum(value = "0")))]
     segments: u64,
-    /// How many rows there are.
+    /// The number of rows.
     #[oai(validator(minimum(value = "0")))]
     rows: u64,
     /// The size in bytes.
@@ -32,17 +34,17 @@ struct TableSize {
     bytes: u64,
 }
 
-/// What is told of a server to whoever helps with it.
+/// Diagnostic data for support.
 #[derive(Debug, Object, Serialize)]
 struct SupportFacts {
     /// The version of tenantd.
     version: String,
-    /// What each table of the store takes up.
+    /// The size of each table in the store.
     tables: Vec<TableSize>,
-    /// Acts of the operator that are in the audit.
+    /// The number of operator actions in the audit log.
     #[oai(validator(minimum(value = "0")))]
     platform_audit_records: u64,
-    /// What was logged last, without requests and without anything that tenants wrote. The oldest first.
+    /// The last log lines, oldest first. Contains no requests and nothing that tenants wrote.
     log: Vec<String>,
 }
 
@@ -52,9 +54,10 @@ pub(crate) struct SupportApi {
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
 impl SupportApi {
-    /// Show what helps to find a fault
+    /// Get diagnostic data
     ///
-    /// Sizes of tables and the last lines of the log, without any secret and without anything that tenants wrote. Reads the whole store.
+    /// Returns the table sizes and the last log lines, without secrets and without anything that tenants wrote. Reads the whole
+    /// store.
     #[oai(path = "/support", method = "get", operation_id = "get_support_facts")]
     async fn get_support_facts(&self, auth: Allowed<LocalOperator>) -> Result<Answer<SupportFacts>, Problem> {
         let platform = auth.principal.tenant_id;

@@ -1,4 +1,4 @@
-//! `/api/platform/tenants`: for the operator, over a session of the platform tenant or the admin socket.
+//! `/api/platform/tenants`: manages tenants. For the operator, with a session of the platform tenant or over the admin socket.
 
 use std::time::Duration;
 
@@ -33,11 +33,11 @@ use super::super::{
 
 #[derive(Tags)]
 pub(super) enum Area {
-    /// The installation and its tenants. For the operator.
+    /// The installation and its tenants. Only the operator can use these operations.
     Platform,
 }
 
-/// What a new tenant can be.
+/// The kinds that a request can create.
 #[derive(Clone, Copy, Debug, Enum)]
 #[oai(rename_all = "snake_case")]
 enum NewKind {
@@ -49,51 +49,56 @@ word_type! {
     stored: TenantStatus, "Status";
 }
 
-/// A customer of this installation, with everything that belongs to it.
+/// A customer of this installation, with all data that belongs to it.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 pub(super) struct Tenant {
+    /// The ID of the tenant.
     id: TenantId,
-    /// The customer's name.
+    /// The display name of the tenant.
     #[oai(validator(min_length = 1, max_length = 100))]
     name: String,
     /// A short name for URLs and commands, unique on the installation.
     slug: String,
+    /// The kind of tenant.
     kind: TenantKind,
+    /// The status of the tenant.
     status: Word<TenantStatus>,
+    /// When the tenant was created.
     created_at: Timestamp,
+    /// When the record was last changed.
     updated_at: Timestamp,
-    /// When an evaluation tenant ends.
+    /// When tenantd deletes the tenant. Only for evaluation tenants.
     expires_at: Option<Timestamp>,
-    /// Only of an evaluation tenant, whose clock is its own.
+    /// The tenant's own clock. Only for evaluation tenants.
     clock: Option<TenantClock>,
-    /// What the tenant does, without any of its content.
+    /// The tenant's activity, without any of its content.
     activity: Option<Activity>,
-    /// Counts the changes of this record.
+    /// The version of the record. It increases with each change.
     version: u64,
 }
 
-/// The clock of an evaluation tenant. Its data is in this time: what is due, what expires, when its events happened.
+/// The clock of an evaluation tenant. Due times, expirations and event times in the tenant use this clock.
 #[derive(Debug, Object, Serialize)]
 struct TenantClock {
-    /// The time of the tenant.
+    /// The current time of the tenant.
     now: Timestamp,
-    /// By how much it is ahead of the installation's.
+    /// The number of seconds by which it is ahead of the installation's clock.
     #[oai(validator(minimum(value = "0")))]
     ahead_seconds: u64,
 }
 
-/// How alive a tenant is.
+/// The activity of a tenant.
 #[derive(Debug, Object, Serialize)]
 struct Activity {
-    /// Events since the tenant was created.
+    /// The number of events since the tenant was created.
     events: u64,
-    /// When the last event happened.
+    /// The time of the last event.
     last_event_at: Timestamp,
 }
 
 impl Tenant {
-    /// As it is shown at `now` of the installation.
+    /// Builds the wire form. `now` is the installation's time.
     pub(super) fn new(tenant: &model::Tenant, activity: Option<activity::TenantActivity>, now: Timestamp) -> Self {
         let clock = || TenantClock { now: now + tenant.clock_ahead, ahead_seconds: tenant.clock_ahead.as_secs() };
         Self {
@@ -118,7 +123,7 @@ impl Describe for model::Tenant {
     }
 }
 
-/// The bounds of a tenant's fields, for one that comes from another installation.
+/// The limits for the fields of a tenant, applied to a tenant from another installation.
 pub(crate) fn tenant_fields() -> Result<Shape, String> {
     Shape::fields::<CreateTenant>(&["name", "slug"])
 }
@@ -126,31 +131,31 @@ pub(crate) fn tenant_fields() -> Result<Shape, String> {
 /// A tenant to create.
 #[derive(Debug, Object)]
 struct CreateTenant {
-    /// The customer's name.
+    /// The display name of the tenant.
     #[oai(validator(min_length = 1, max_length = 100))]
     name: String,
-    /// Lower-case letters, digits and inner hyphens, but not `platform`. Made from the name when absent; a name without a letter
-    /// from a to z and without a digit needs one.
+    /// A short name for URLs and commands: lower-case letters, digits and inner hyphens, but not `platform`. When absent, tenantd
+    /// derives it from the name. Required if the name contains no letter from a to z and no digit.
     #[oai(validator(min_length = 1, max_length = 63, pattern = "^[a-z0-9]([a-z0-9-]*[a-z0-9])?$"))]
     slug: Option<String>,
-    /// `standard` when absent.
+    /// The kind of tenant. Defaults to `standard`.
     kind: Option<NewKind>,
-    /// Days until an evaluation tenant ends; only for that kind.
+    /// The number of days until tenantd deletes the tenant. Only for evaluation tenants. When absent, the tenant does not expire.
     #[oai(validator(minimum(value = "1"), maximum(value = "365")))]
     expires_days: Option<u32>,
 }
 
-/// By how much a clock is advanced.
+/// The time by which to advance a clock.
 #[derive(Debug, Object)]
 struct AdvanceClock {
-    /// At most 366 days at one time.
+    /// The number of seconds to advance. At most 366 days per request.
     #[oai(validator(minimum(value = "1"), maximum(value = "31622400")))]
     advance_seconds: u32,
 }
 
 #[derive(Debug, Object)]
 struct ListTenants {
-    /// The tenant with this slug.
+    /// Returns only the tenant with this slug.
     #[oai(validator(min_length = 1, max_length = 63))]
     slug: Option<String>,
     #[oai(flatten)]
@@ -159,7 +164,7 @@ struct ListTenants {
 
 #[derive(Debug, Object)]
 struct DeleteTenant {
-    /// The slug of the tenant, so that it is not another one that is deleted.
+    /// The slug of the tenant, as a confirmation that you delete the right one.
     #[oai(validator(min_length = 1, max_length = 63))]
     confirm: String,
 }
@@ -173,7 +178,7 @@ pub(crate) struct TenantsApi {
 impl TenantsApi {
     /// List tenants
     ///
-    /// In the order of their creation.
+    /// Returns all tenants with their activity, oldest first.
     #[oai(path = "/", method = "get", operation_id = "list_tenants")]
     async fn list_tenants(&self, auth: Allowed<Operator>, query: Filter<ListTenants>) -> Result<Listed<Tenant>, Problem> {
         let request = PageRequest::new(&auth.context, &query.0.page)?;
@@ -204,7 +209,7 @@ impl TenantsApi {
 
     /// Create a tenant
     ///
-    /// The tenant is active at once. It has no users and no keys yet.
+    /// Creates a tenant. It is active immediately and has no users and no API keys yet.
     #[oai(path = "/", method = "post", operation_id = "create_tenant")]
     async fn create_tenant(
         &self,
@@ -218,7 +223,7 @@ impl TenantsApi {
             Some(NewKind::Evaluation) => TenantKind::Evaluation,
         };
         if expires_days.is_some() && kind != TenantKind::Evaluation {
-            let message = "only an evaluation tenant ends by itself";
+            let message = "must be absent: only an evaluation tenant can expire";
             let error = tenantd_http::problem::FieldError::pointer("/expires_days", "not_allowed", message);
             return Err(Problem::invalid(vec![error]));
         }
@@ -235,7 +240,7 @@ impl TenantsApi {
 
     /// Read a tenant
     ///
-    /// With its activity, and without any of its content.
+    /// Returns the tenant with its activity, without any of its content.
     #[oai(path = "/:id", method = "get", operation_id = "read_tenant")]
     async fn read_tenant(
         &self,
@@ -255,8 +260,8 @@ impl TenantsApi {
 
     /// Suspend a tenant
     ///
-    /// Every request of the tenant is refused with `tenant_suspended` until it is resumed. Meanwhile its deliveries wait, its events and
-    /// schedules start no workflow, and its runs rest. Nothing is removed.
+    /// Refuses all requests of the tenant with `tenant_suspended` until you resume it. Meanwhile webhook deliveries wait, events
+    /// and schedules start no workflows, and workflow runs pause. tenantd removes nothing.
     #[oai(path = "/:id/suspend", method = "post", operation_id = "suspend_tenant")]
     async fn suspend_tenant(
         &self,
@@ -269,8 +274,8 @@ impl TenantsApi {
 
     /// Resume a suspended tenant
     ///
-    /// The tenant works again as before: waiting deliveries are sent at once, and runs continue within 15 minutes. Nothing happens to a
-    /// tenant that is active.
+    /// Activates a suspended tenant again. tenantd sends waiting deliveries at once and continues paused runs within 15 minutes.
+    /// Has no effect on an active tenant.
     #[oai(path = "/:id/resume", method = "post", operation_id = "resume_tenant")]
     async fn resume_tenant(
         &self,
@@ -283,9 +288,10 @@ impl TenantsApi {
 
     /// Delete a tenant
     ///
-    /// For good, with everything that belongs to it. From now on nothing of it works; its records are removed in the background, and the
-    /// tenant is listed as `deleting` until the last is gone. Then its slug and the addresses of its people are free, and only the
-    /// operator's own history still names it. `confirm` is the tenant's slug once more.
+    /// Deletes the tenant with all of its data. This cannot be undone. The tenant stops working at once, and tenantd removes its
+    /// records in the background. Until that is done, the tenant is listed with the status `deleting`. Afterwards its slug and the
+    /// email addresses of its users are free again, and only the operator's own audit log still mentions it. `confirm` must be the
+    /// tenant's slug.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_tenant")]
     async fn delete_tenant(
         &self,
@@ -302,9 +308,9 @@ impl TenantsApi {
 
     /// Advance the clock of an evaluation tenant
     ///
-    /// What falls due in the tenant by then happens at once: service levels are missed, keys expire, backups are late, schedules and
-    /// timers of workflows come, deliveries are tried again. Nobody else's time changes, and neither does what guards people: sessions,
-    /// tokens and rate limits follow the installation's clock. A clock cannot be set back.
+    /// Moves the tenant's clock forward. Everything in the tenant that becomes due by then happens at once: service levels are
+    /// missed, keys expire, backups become late, workflow schedules and timers fire, and deliveries are retried. Other tenants are
+    /// not affected. Sessions, tokens and rate limits still follow the installation's clock. You cannot set a clock back.
     #[oai(path = "/:id/clock", method = "post", operation_id = "advance_tenant_clock")]
     async fn advance_tenant_clock(
         &self,
@@ -320,7 +326,8 @@ impl TenantsApi {
                 Ok::<_, TenantError>(Changed::new(&Tenant::new(&tenant, None, act.now), tenant.version))
             })
             .await?;
-        // The keeper of the clocks does so too, a moment later; whoever has the answer can count on it.
+        // The clock keeper does the same a moment later. Doing it here means that the new time applies when the caller gets the
+        // response.
         self.tenants.follow_clocks()?;
         Ok(changed)
     }

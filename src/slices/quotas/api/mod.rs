@@ -25,7 +25,7 @@ use super::{
 
 #[derive(Tags)]
 enum Area {
-    /// What a tenant uses of its quotas.
+    /// Quotas of a tenant, and how much of them it uses.
     Quotas,
 }
 
@@ -43,19 +43,21 @@ word_type! {
     Level, "QuotaStatus";
 }
 
-/// What a tenant uses of a quota.
+/// A tenant's limit and use of one quota.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 struct QuotaStanding {
+    /// The quota.
     quota: Quota,
-    /// The most that the tenant may use.
+    /// The maximum that the tenant may use.
     limit: u64,
-    /// Absent for `streams`, which are counted only while they are open.
+    /// The current use. Absent for `streams`, which tenantd counts only while they are open.
     used: Option<u64>,
-    /// The share of the limit that is used, in percent.
+    /// The used share of the limit in percent, rounded down. Absent for `streams`.
     percent: Option<u64>,
+    /// How close the use is to the limit: `ok`, `near` from 80 %, or `reached`.
     status: Level,
-    /// Whether the operator has set the limit for this tenant.
+    /// Whether the operator set this limit for the tenant. If `false`, the limit of the installation applies.
     own_limit: bool,
 }
 
@@ -72,10 +74,12 @@ impl From<&Standing> for QuotaStanding {
     }
 }
 
-/// The quotas of a tenant.
+/// All quotas of a tenant.
 #[derive(Debug, Object, Serialize)]
 struct TenantQuotas {
+    /// The id of the tenant.
     tenant_id: TenantId,
+    /// One entry per quota.
     quotas: Vec<QuotaStanding>,
 }
 
@@ -85,25 +89,25 @@ impl TenantQuotas {
     }
 }
 
-/// The limits of one tenant. A quota that is absent has the limit of the installation.
+/// The limits of one tenant. A quota that you omit gets the limit of the installation.
 #[derive(Debug, Object)]
 struct SetQuotas {
-    /// How many events a day.
+    /// The maximum number of events per day.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     events_per_day: Option<u64>,
-    /// How many records may be stored.
+    /// The maximum number of stored records.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     records: Option<u64>,
-    /// How many bytes may be stored.
+    /// The maximum number of stored bytes.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     stored_bytes: Option<u64>,
-    /// How many workflows.
+    /// The maximum number of workflows.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     workflows: Option<u64>,
-    /// How many workflow runs may be under way.
+    /// The maximum number of concurrent workflow runs.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     concurrent_runs: Option<u64>,
-    /// How many streams may be open.
+    /// The maximum number of concurrent imports, and of concurrent exports of each kind.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     streams: Option<u64>,
 }
@@ -143,9 +147,9 @@ pub(super) struct QuotasApi {
 impl QuotasApi {
     /// Read the quotas of your tenant
     ///
-    /// Returns the limit and the current use of each quota. At a limit, requests that create something are refused with
-    /// `quota_exceeded`, changes go on for another 10 %, and deletions always work. The event `quota.warning` comes at 80 %. The metrics
-    /// `quota_*` of `/api/analytics/tenant` show the use over time.
+    /// Returns the limit and the current use of each quota. At the limit, requests that create something fail with
+    /// `quota_exceeded`. Changes work for another 10 %, and deletions always work. tenantd sends the event `quota.warning` at 80 %.
+    /// The metrics `quota_*` of `/api/analytics/tenant` show the use over time.
     #[oai(path = "/", method = "get", operation_id = "read_quotas")]
     async fn read_quotas(&self, auth: Allowed<QuotasRead>) -> Result<Answer<TenantQuotas>, Problem> {
         let tenant = auth.principal.tenant_id;
@@ -164,7 +168,7 @@ pub(super) struct TenantQuotasApi {
 impl TenantQuotasApi {
     /// Read the quotas of a tenant
     ///
-    /// Returns the limit and the current use of each quota, without any content of the tenant.
+    /// Returns the limit and the current use of each quota. The response contains no data of the tenant.
     #[oai(path = "/:id/quotas", method = "get", operation_id = "read_tenant_quotas")]
     async fn read_tenant_quotas(&self, _auth: Allowed<Operator>, id: Path<TenantId>) -> Result<Answer<TenantQuotas>, Problem> {
         let standings = self.store.read(|tx| {
@@ -176,8 +180,8 @@ impl TenantQuotasApi {
 
     /// Set the quotas of a tenant
     ///
-    /// Replaces the limits that were set for the tenant. A quota that the request does not name gets the limit of the installation. A limit
-    /// below the current use refuses what would add to it, and removes nothing.
+    /// Replaces all limits that were set for the tenant. A quota that the request omits gets the limit of the installation. If a
+    /// limit is below the current use, tenantd refuses requests that increase the use, but removes nothing.
     #[oai(path = "/:id/quotas", method = "put", operation_id = "set_tenant_quotas")]
     async fn set_tenant_quotas(
         &self,

@@ -1,4 +1,4 @@
-//! `/internal/admin/search`: how the index is, and building it anew, for whoever may open the admin socket.
+//! `/internal/admin/search`: shows the state of the search index and rebuilds it. Only the admin socket serves it.
 
 use poem_openapi::{Object, OpenApi, Tags};
 use serde::Serialize;
@@ -14,28 +14,28 @@ use super::super::index::{IndexStatus, SearchIndex};
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
-/// How the search index is.
+/// The state of the search index.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct SearchIndexStatus {
-    /// Whether it answers searches.
+    /// Whether the index answers searches.
     ready: bool,
-    /// Whether a new one is being built.
+    /// Whether a rebuild is running or requested.
     building: bool,
-    /// How many documents the new one has so far.
+    /// How many documents the rebuild has indexed so far. Absent when no rebuild is running or requested.
     built: Option<u64>,
-    /// How many documents are in the index.
+    /// How many documents the index contains.
     documents: u64,
-    /// The newest event that it holds.
+    /// The sequence number of the newest event that the index covers.
     seq: u64,
-    /// The newest event that is on the disk with it.
+    /// The sequence number of the newest event that is also covered on disk.
     durable_seq: u64,
-    /// How many were built since the server started.
+    /// How many rebuilds have finished since the server started.
     rebuilds: u64,
 }
 
@@ -52,17 +52,18 @@ pub(crate) struct AdminSearchApi {
 
 #[OpenApi(prefix_path = "/internal/admin/search", tag = "Area::Administration")]
 impl AdminSearchApi {
-    /// Show how the search index is
+    /// Get the state of the search index
     ///
-    /// How much of the log it holds, in memory and on the disk, and how far a new one is.
+    /// Returns how far the index has read the event log, in memory and on disk, and the progress of a rebuild.
     #[oai(path = "/", method = "get", operation_id = "get_search_index")]
     async fn get_search_index(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<SearchIndexStatus>, Problem> {
         Ok(Answer::new(&self.index.status().into()))
     }
 
-    /// Build the search index anew
+    /// Rebuild the search index
     ///
-    /// The one that is there answers until the new one is complete. Asking again while one is being built changes nothing.
+    /// Starts a rebuild in the background. The current index keeps answering searches until the new one is complete. If a
+    /// rebuild is already running or requested, the request has no effect.
     #[oai(path = "/reindex", method = "post", operation_id = "rebuild_search_index")]
     async fn rebuild_search_index(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<SearchIndexStatus>, Problem> {
         if self.index.status().building.is_none() {

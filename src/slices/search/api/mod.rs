@@ -1,4 +1,4 @@
-//! Search on the wire.
+//! The HTTP interface of the search.
 
 mod admin;
 mod examples;
@@ -17,7 +17,7 @@ use super::{error::SearchError, model::Hit};
 
 #[derive(Tags)]
 enum Area {
-    /// Search over everything that the tenant has.
+    /// Search over all records of the tenant.
     Search,
 }
 
@@ -25,18 +25,18 @@ impl From<SearchError> for Problem {
     fn from(error: SearchError) -> Self {
         match error {
             SearchError::Invalid(faults) => faults.into(),
-            SearchError::Busy => Self::unavailable("Too many searches of your tenant wait for their turn.", 1),
-            SearchError::NotReady => Self::unavailable("The search index is being brought up to date.", 2),
+            SearchError::Busy => Self::unavailable("Too many searches of your tenant are queued.", 1),
+            SearchError::NotReady => Self::unavailable("The search index is catching up.", 2),
             SearchError::Index(error) => {
-                tracing::error!(%error, "a search could not be answered");
-                Self::unavailable("The search index does not answer at the moment.", 5)
+                tracing::error!(%error, "a search failed");
+                Self::unavailable("The search index is unavailable.", 5)
             }
             SearchError::Store(error) => error.into(),
         }
     }
 }
 
-/// Hits as the API shows them.
+/// Hits in the form that the API returns.
 pub(super) fn show(hits: Vec<Hit>) -> Vec<Value> {
     hits.into_iter().map(|hit| serde_json::to_value(wire::SearchHit::from(hit)).unwrap_or_default()).collect()
 }

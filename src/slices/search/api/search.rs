@@ -13,7 +13,7 @@ use tenantd_http::{
 
 use super::{
     super::{
-        model::{Facets, Mode, Options, Place, Sight},
+        model::{Facets, Mode, Options, Place, Visibility},
         service::Service,
     },
     Area,
@@ -49,22 +49,26 @@ fn options(query: &SearchParameters, request: &PageRequest) -> Result<Options, P
 impl SearchApi {
     /// Search
     ///
-    /// Finds organizations, users, devices, software, tickets and workflows by words, names and identifiers, in any case and with or
-    /// without accents. An answer covers everything that was written before the request.
+    /// Finds organizations, users, devices, software, tickets, workflows, VMs and cloud providers by words, names and
+    /// identifiers. Case and accents do not matter. The results cover everything that was written before the request.
     ///
-    /// A hit needs the scope of its type beside `search:read`: `inventory:read` for devices and software, `users:read`,
-    /// `tickets:read`, `workflows:read`, `vms:read`, `providers:read`; organizations need none. What the caller may not read is not
-    /// found, not counted and not suggested.
+    /// In addition to `search:read`, you need the scope of each type: `inventory:read` for devices and software,
+    /// `users:read`, `tickets:read`, `workflows:read`, `vms:read` and `providers:read`. Organizations need no other scope.
+    /// The search does not find, count or suggest records that you may not read.
     ///
-    /// The order: an exact identifier (IP or MAC address in any spelling, serial number, host name, e-mail address, `T-1042`, an id);
-    /// the exact name; names that begin so; names with all words; other text, the rarer the words the earlier. Among equals the open
-    /// come before the closed, and what changed last comes first. In `acme printer` a word may also be of the organization's name.
+    /// Hits are ordered by how well they match: first an exact identifier (an IP or MAC address in any spelling, a serial
+    /// number, a host name, an email address, `T-1042` or an id); then the exact name; then names that begin with the query;
+    /// then names that contain all words; then other text, where rare words count more. Among equal matches, open records
+    /// come before closed ones, then the most recently changed come first. In `acme printer`, a word may also come from the
+    /// name of the organization.
     ///
-    /// A word that nothing has is tried as the beginning of a word, and then with typos. A `*` needs two letters before it; with two
-    /// it completes words of names only. `org:` and `assignee:` take an id, a name or its beginning, and `assignee:` an e-mail address.
-    /// `ip:`, `mac:`, `serial:` and `tag:` may end in `*`.
+    /// If no record contains a word, the search tries it as the beginning of a word, and then with typos. A `*` needs at
+    /// least two letters before it. With exactly two letters it completes only words in names. `org:` and `assignee:` take an
+    /// id, a name or the beginning of a name; `assignee:` also takes an email address. The values of `ip:`, `mac:`, `serial:`
+    /// and `tag:` may end with `*`.
     ///
-    /// `next_cursor` continues behind the last hit in this order; a record that changes between two pages may be on both or on neither.
+    /// `next_cursor` continues after the last hit in this order. A record that changes between two requests may appear on
+    /// both pages or on neither.
     #[oai(path = "/", method = "get", operation_id = "search")]
     async fn search(
         &self,
@@ -81,8 +85,8 @@ impl SearchApi {
         let request = PageRequest::new(&auth.context, &page)?;
         let options = options(&query, &request)?;
         let principal = &auth.principal;
-        let sight = Sight::new(principal.tenant_id, principal.grants, principal.reach.clone());
-        let found = self.service.search(sight, query.q, options).await?;
+        let visibility = Visibility::new(principal.tenant_id, principal.grants, principal.reach.clone());
+        let found = self.service.search(visibility, query.q, options).await?;
         let page = request.page(found.last.map(Place::to_bytes), Some(found.total));
         let results = SearchResults {
             data: found.hits.into_iter().map(SearchHit::from).collect(),

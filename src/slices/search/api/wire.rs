@@ -1,4 +1,4 @@
-//! What clients ask for and get.
+//! Parameters and answers of the search.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use super::super::model::{self, Kind, MatchKind, Mode, Order};
 
 word_type! {
     Kind, "SearchType";
-    Mode, "SearchMode", "`full` searches everything. `suggest` is for while somebody types: it searches names and identifiers, and the last word may be\nunfinished.";
+    Mode, "SearchMode", "`full` searches all text. `suggest` is for search as you type: it searches names and identifiers only, and the last word may\nbe incomplete.";
     Order, "SearchSort";
     MatchKind, "SearchMatchKind";
 }
@@ -36,45 +36,47 @@ pub(super) enum SearchFacet {
 
 #[derive(Debug, Object)]
 pub(super) struct SearchParameters {
-    /// What to search for. Terms are AND-ed. `"a phrase"`; `one OR other`; `-without`; `begin*`; `field:value` with the fields `type`,
-    /// `org`, `status`, `os`, `ip`, `mac`, `serial`, `tag`, `assignee`, `priority`, `number` and `updated` (`updated:>2026-01-31`).
-    /// `ip` also takes a network (`ip:10.3.0.0/16`) and the beginning of an address (`ip:10.3`). Serial, phone and hardware numbers are
-    /// found in every spelling. The name of an organization also finds what belongs to it.
+    /// The query. All terms must match. The syntax: `"a phrase"`; `one OR other`; `-without`; `begin*`; `field:value` with
+    /// the fields `type`, `org`, `status`, `os`, `ip`, `mac`, `serial`, `tag`, `assignee`, `priority`, `number` and `updated`
+    /// (`updated:>2026-01-31`). `ip` also takes a network (`ip:10.3.0.0/16`) or the beginning of an address (`ip:10.3`).
+    /// Serial numbers, phone numbers and hardware addresses match in any spelling. The name of an organization also finds the
+    /// records that belong to it.
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) q: String,
-    /// Hits of these types only.
+    /// Returns only hits of these types. All types when absent.
     #[oai(validator(min_items = 1, max_items = 8))]
     pub(super) types: Option<Vec<Kind>>,
-    /// Hits that belong to this organization only.
+    /// Returns only hits that belong to this organization.
     pub(super) organization_id: Option<OrganizationId>,
-    /// How many hits to return; 20 when absent.
+    /// The maximum number of hits to return. Defaults to 20.
     #[oai(validator(minimum(value = "1"), maximum(value = "100")))]
     pub(super) limit: Option<u32>,
-    /// Where to continue: `next_cursor` of the page before, with the same parameters.
+    /// Where to continue: the `next_cursor` of the previous page. Send the same other parameters.
     pub(super) cursor: Option<String>,
-    /// `full` when absent.
+    /// How to search. Defaults to `full`.
     pub(super) mode: Option<Mode>,
-    /// Whether a word that nothing has may be one with a typo: one in words of 5 to 8 letters, two in longer ones, none in words with
-    /// digits. `auto` when absent.
+    /// Whether words that are not found are also tried with typos: `auto` (the default) or `off`. Words of 5 to 8 letters may
+    /// have one typo, longer words two, and words with digits none.
     pub(super) fuzzy: Option<Fuzzy>,
-    /// Also count all hits by these.
+    /// Also counts all hits by these properties.
     #[oai(validator(min_items = 1, max_items = 3))]
     pub(super) facets: Option<Vec<SearchFacet>>,
-    /// `relevance` when absent; `recent` puts what changed last first.
+    /// The order of the hits: `relevance` (the default), or `recent` for the most recently changed first.
     pub(super) sort: Option<Order>,
 }
 
-/// Why something was found.
+/// Why a record was found.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct SearchMatch {
-    /// The field of the record, such as `name`, `serial` or `description`.
+    /// The field of the record that matched, such as `name`, `serial` or `description`.
     pub(super) field: String,
-    /// What stands there.
+    /// The text that matched.
     pub(super) value: String,
+    /// How the query matched the text.
     pub(super) kind: MatchKind,
 }
 
-/// Something that was found.
+/// A record that matches the query.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
@@ -83,20 +85,21 @@ pub(super) struct SearchHit {
     #[serde(rename = "type")]
     #[oai(rename = "type")]
     pub(super) kind: Kind,
-    /// The record's id; of software its name, which the asset inventory filters by.
+    /// The id of the record. For software: the package name, which you can use to filter the asset inventory.
     pub(super) id: String,
-    /// The name of the hit.
+    /// The name of the record.
     pub(super) title: String,
-    /// More about the hit, in a line.
+    /// One line with more information about the record.
     pub(super) subtitle: Option<String>,
     pub(super) organization: Option<OrganizationReference>,
-    /// Of tickets their status, of devices their lifecycle, of users `active` or `disabled`, of workflows `enabled`, `disabled` or
-    /// `archived`.
+    /// The state of the record. For tickets: the status. For devices: the lifecycle. For users: `active` or `disabled`. For
+    /// workflows: `enabled`, `disabled` or `archived`.
     pub(super) status: Option<String>,
-    /// How well it fits. Comparable within one answer only.
+    /// How well the record matches. You can compare scores only within one response.
     pub(super) score: f64,
+    /// The matches that explain why the record was found.
     pub(super) matched_on: Vec<SearchMatch>,
-    /// Texts of the record by field, as HTML: what matched is in `<mark>`, everything else is escaped.
+    /// Excerpts of the record by field, as HTML. Matches are in `<mark>`; everything else is escaped.
     pub(super) highlights: Option<BTreeMap<String, String>>,
     pub(super) updated_at: Timestamp,
 }
@@ -121,19 +124,19 @@ impl From<model::Hit> for SearchHit {
     }
 }
 
-/// A value and how many of all hits have it.
+/// A value and the number of hits that have it.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SearchFacetValue {
     /// A type, the id of an organization, or a status.
     pub(super) value: String,
-    /// The name of the organization.
+    /// The name of the organization. Absent for other facets.
     pub(super) label: Option<String>,
     pub(super) count: u64,
 }
 
-/// Counts of all hits, by the facets that were asked for: at most 100 values each, the most frequent first.
+/// Counts of all hits, by the requested facets. Each facet has at most 100 values, the most frequent first.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
@@ -162,9 +165,9 @@ impl SearchFacets {
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct SearchResults {
     pub(super) data: Vec<SearchHit>,
-    /// `total` is the exact number of all hits.
+    /// The pagination data. `total` is the exact number of all hits.
     pub(super) page: Page,
     pub(super) facets: Option<SearchFacets>,
-    /// The query with words that can be found, when some of it cannot, or was found with typos only.
+    /// A corrected query, if a word of the query was not found or was found only with typos.
     pub(super) did_you_mean: Option<String>,
 }

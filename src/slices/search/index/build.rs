@@ -1,7 +1,7 @@
-//! Builds an index from the records themselves, in steps, while requests are answered from the one before it.
+//! Builds an index from the records, step by step, while the current index answers requests.
 //!
-//! The place in the log is noted before the first record is read. Each step reads a snapshot of its own: what changes meanwhile is told
-//! by the log behind that place, and is read again from there.
+//! The build notes its position in the log before it reads the first record. Each step reads its own snapshot. Changes made
+//! during the build come after that position in the log, and are read again from there.
 
 use std::path::Path;
 
@@ -16,20 +16,20 @@ use super::{
     disk::{Disk, Position},
 };
 
-/// How many records a step reads.
+/// The number of records that a step reads.
 const STEP: usize = 1_000;
 
 #[derive(Debug)]
 pub struct Build {
     disk: Disk,
     position: Position,
-    /// The source under way, and its last record.
+    /// The current source, and the last record that was read from it.
     source: usize,
     after: Option<After>,
     pub documents: u64,
 }
 
-/// The newest event.
+/// The sequence number and id of the newest event.
 pub fn head(tx: &impl Read) -> Result<(u64, Option<EventId>), StoreError> {
     let seq = events::head(tx)?;
     Ok((seq, events::read_one(tx, seq)?.map(|event| event.record.id)))
@@ -46,7 +46,7 @@ impl Build {
         self.disk.generation
     }
 
-    /// Reads some records. The index, once it has all of them.
+    /// Reads a batch of records. Returns `Ok(Ok(_))` with the index once it has all of them.
     pub fn step(mut self, store: &Store) -> Result<Result<Disk, Self>, IndexError> {
         let Some(source) = SOURCES.get(self.source) else {
             self.disk.commit(self.position)?;

@@ -1,21 +1,21 @@
-//! The parts of a plan, joined so that nothing is asked for in vain: what no document has falls away, and what adds the same to every
-//! match is known to, so that nobody has to add it up match by match.
+//! Clauses of a plan, joined so that the index does no unnecessary work. A clause that matches no document is dropped. If all
+//! matches add the same score, that score is computed once and not for each match.
 
 use tantivy::query::{BooleanQuery, BoostQuery, ConstScoreQuery, EmptyQuery, Occur, Query};
 
 use super::guard::Guarded;
 
-pub type Asked = Box<dyn Query>;
+pub type BoxedQuery = Box<dyn Query>;
 
-/// What documents have to match, and what a match adds to their score.
+/// What a document must match, and what a match adds to its score.
 #[derive(Debug)]
 pub enum Clause {
     /// No document matches.
     Nothing,
-    /// Every match adds the same.
-    Alike(Asked, f32),
-    /// A match adds what its text says.
-    Weighed(Asked),
+    /// Every match adds the same score.
+    Alike(BoxedQuery, f32),
+    /// The score of a match depends on its text.
+    Weighed(BoxedQuery),
 }
 
 impl Clone for Clause {
@@ -29,7 +29,7 @@ impl Clone for Clause {
 }
 
 impl Clause {
-    /// What any of the clauses matches.
+    /// Matches what any of the clauses matches.
     pub fn any(clauses: impl IntoIterator<Item = Self>) -> Self {
         let mut clauses: Vec<Self> = clauses.into_iter().filter(|clause| !clause.is_nothing()).collect();
         match clauses.len() {
@@ -42,7 +42,7 @@ impl Clause {
         }
     }
 
-    /// What all of the clauses match.
+    /// Matches what all of the clauses match.
     pub fn all(clauses: impl IntoIterator<Item = Self>) -> Self {
         let mut clauses: Vec<Self> = clauses.into_iter().collect();
         if clauses.iter().any(Self::is_nothing) {
@@ -51,22 +51,22 @@ impl Clause {
         if clauses.len() == 1 {
             return clauses.remove(0);
         }
-        let together = |queries: Vec<Asked>| Box::new(BooleanQuery::intersection(queries));
+        let together = |queries: Vec<BoxedQuery>| Box::new(BooleanQuery::intersection(queries));
         match clauses.iter().map(Self::same_for_all).sum::<Option<f32>>() {
             Some(score) => Self::Alike(together(clauses.into_iter().map(Self::matches).collect()), score),
             None => Self::Weighed(together(clauses.into_iter().map(Self::scored).collect())),
         }
     }
 
-    /// The matches that none of the others has.
+    /// Removes everything that the other clauses match.
     pub fn without(self, others: impl IntoIterator<Item = Self>) -> Self {
         let others = others.into_iter().filter(|other| !other.is_nothing());
-        let others: Vec<(Occur, Asked)> =
-            others.map(|other| (Occur::MustNot, Box::new(Guarded(other.matches())) as Asked)).collect();
+        let others: Vec<(Occur, BoxedQuery)> =
+            others.map(|other| (Occur::MustNot, Box::new(Guarded(other.matches())) as BoxedQuery)).collect();
         if others.is_empty() {
             return self;
         }
-        let except = |query: Asked| Box::new(BooleanQuery::new([(Occur::Must, query)].into_iter().chain(others).collect()));
+        let except = |query: BoxedQuery| Box::new(BooleanQuery::new([(Occur::Must, query)].into_iter().chain(others).collect()));
         match self {
             Self::Nothing => Self::Nothing,
             Self::Alike(query, score) => Self::Alike(except(query), score),
@@ -74,7 +74,7 @@ impl Clause {
         }
     }
 
-    /// The same matches, each adding this.
+    /// The same matches, each with this score.
     pub fn alike(self, score: f32) -> Self {
         match self {
             Self::Nothing => Self::Nothing,
@@ -82,7 +82,7 @@ impl Clause {
         }
     }
 
-    /// The same matches, each adding so many times as much.
+    /// The same matches, with their scores multiplied.
     pub fn times(self, weight: f32) -> Self {
         match self {
             Self::Nothing => Self::Nothing,
@@ -95,7 +95,7 @@ impl Clause {
         matches!(self, Self::Nothing)
     }
 
-    /// What every match adds, if it is the same.
+    /// The score that every match adds, if it is the same for all.
     const fn same_for_all(&self) -> Option<f32> {
         match self {
             Self::Nothing => Some(0.0),
@@ -108,15 +108,15 @@ impl Clause {
         matches!(self, Self::Alike(_, score) if *score == 0.0)
     }
 
-    /// Only what matches.
-    pub fn matches(self) -> Asked {
+    /// The query without a score.
+    pub fn matches(self) -> BoxedQuery {
         match self {
             Self::Nothing => Box::new(EmptyQuery),
             Self::Alike(query, _) | Self::Weighed(query) => query,
         }
     }
 
-    fn scored(self) -> Asked {
+    fn scored(self) -> BoxedQuery {
         match self {
             Self::Nothing => Box::new(EmptyQuery),
             Self::Alike(query, score) => Box::new(ConstScoreQuery::new(query, score)),

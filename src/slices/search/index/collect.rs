@@ -1,6 +1,7 @@
-//! Runs a plan over a view: the best matches, how many there are, and how they spread. Every match is counted, so that counts are exact;
-//! few are ranked. Matches are gathered in the order in which they were written and looked at from the newest back, stretch by stretch:
-//! of matches that score alike the newest are the best, so after the first stretches hardly another one can hold any of the best.
+//! Runs a plan over a view. Returns the best matches, the total, and the facet counts. Every match is counted, so counts are
+//! exact, but only a few are ranked. Matches are collected in index order and processed in blocks from the newest to the
+//! oldest. Among matches with the same score the newest rank first, so after the first blocks hardly any block can contain
+//! one of the best matches.
 
 use std::{cmp::Ordering, collections::HashMap};
 
@@ -26,12 +27,12 @@ use super::{
     view::{Columns, Part, Section, View},
 };
 
-/// Matches that are gathered before they are looked at.
-const GATHERED: usize = 1 << 15;
-/// Matches that are looked at together, or not at all.
-const STRETCH: usize = 512;
+/// The number of matches that are buffered before they are processed.
+const BUFFER_SIZE: usize = 1 << 15;
+/// The number of matches in a block. A block is ranked or skipped as a whole.
+const BLOCK_SIZE: usize = 512;
 
-/// A match, before its record is read.
+/// A match whose record has not been read yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Found {
     pub kind: Kind,
@@ -47,10 +48,17 @@ pub struct Counts {
     pub organizations: HashMap<OrganizationId, u64>,
 }
 
-/// One more than the limit are kept, which tells whether there are more.
+/// Keeps one match more than the limit, which shows whether more follow.
 pub fn run(view: &View, plan: &Plan, options: &Options, best: &mut Best<Found>) -> Result<Counts, IndexError> {
-    let mut collector =
-        Collector { view, options, best, counts: Counts::default(), gathered: Gathered::default(), hopeful: Vec::new(), floor: 0 };
+    let mut collector = Collector {
+        view,
+        options,
+        best,
+        counts: Counts::default(),
+        buffer: MatchBuffer::default(),
+        candidates: Vec::new(),
+        floor: 0,
+    };
     for part in &view.parts {
         let unscored = EnableScoring::disabled_from_searcher(&part.searcher);
         let tiers = plan.tiers.iter().map(|(query, score)| Ok((query.weight(unscored)?, *score)));
@@ -60,16 +68,16 @@ pub fn run(view: &View, plan: &Plan, options: &Options, best: &mut Best<Found>) 
             Clause::Alike(query, score) => {
                 let weight = query.weight(unscored).map_err(engine_error)?;
                 let score = score * rank::TEXT_WEIGHT + plan.lift;
-                collector.walk(part, &tiers, |stretches| {
-                    weight.for_each_no_score(stretches.segment(), &mut |docs| stretches.take(docs, score))
+                collector.walk(part, &tiers, |segment_matches| {
+                    weight.for_each_no_score(segment_matches.segment(), &mut |docs| segment_matches.take(docs, score))
                 })?;
             }
             Clause::Weighed(query) => {
                 let scored = EnableScoring::enabled_from_statistics_provider(view, &part.searcher);
                 let weight = query.weight(scored).map_err(engine_error)?;
-                collector.walk(part, &tiers, |stretches| {
-                    weight.for_each(stretches.segment(), &mut |doc, score| {
-                        stretches.push(doc, score * rank::TEXT_WEIGHT + plan.lift);
+                collector.walk(part, &tiers, |segment_matches| {
+                    weight.for_each(segment_matches.segment(), &mut |doc, score| {
+                        segment_matches.push(doc, score * rank::TEXT_WEIGHT + plan.lift);
                     })
                 })?;
             }
@@ -84,23 +92,23 @@ struct Collector<'a> {
     options: &'a Options,
     best: &'a mut Best<Found>,
     counts: Counts,
-    gathered: Gathered,
-    /// Matches that may be among the best, and the lowest rank that still may: they are weeded out together, and only what is left is
-    /// looked up.
-    hopeful: Vec<Hopeful<'a>>,
+    buffer: MatchBuffer,
+    /// Matches that may be among the best, and the lowest rank that still may be. They are pruned together, and only the
+    /// remaining ones are looked up.
+    candidates: Vec<Candidate<'a>>,
     floor: u64,
 }
 
-/// Matches in the order of the index, each with its score; with one score for all if they score alike.
+/// Matches in index order with their scores, or with one score for all.
 #[derive(Default)]
-struct Gathered {
+struct MatchBuffer {
     docs: Vec<DocId>,
     scores: Vec<Score>,
     alike: Option<Score>,
 }
 
 /// A match that may be among the best.
-struct Hopeful<'a> {
+struct Candidate<'a> {
     rank: u64,
     score: f32,
     doc: DocId,
@@ -109,55 +117,55 @@ struct Hopeful<'a> {
 }
 
 impl<'a> Collector<'a> {
-    fn take(&mut self, hopeful: Hopeful<'a>) {
-        match self.best.standing_of(hopeful.rank) {
-            Ordering::Less => self.hopeful.push(hopeful),
-            Ordering::Equal => self.offer(&hopeful),
+    fn take(&mut self, candidate: Candidate<'a>) {
+        match self.best.standing_of(candidate.rank) {
+            Ordering::Less => self.candidates.push(candidate),
+            Ordering::Equal => self.offer(&candidate),
             Ordering::Greater => {}
         }
     }
 
-    /// Keeps what still may be among the best.
-    fn weed(&mut self) {
+    /// Drops candidates that can no longer be among the best.
+    fn prune(&mut self) {
         let most = self.best.most();
-        if self.hopeful.len() <= most {
+        if self.candidates.len() <= most {
             return;
         }
-        self.hopeful.select_nth_unstable_by_key(most - 1, |hopeful| std::cmp::Reverse(hopeful.rank));
-        self.floor = self.hopeful.get(most - 1).map_or(0, |last| last.rank);
+        self.candidates.select_nth_unstable_by_key(most - 1, |candidate| std::cmp::Reverse(candidate.rank));
+        self.floor = self.candidates.get(most - 1).map_or(0, |last| last.rank);
         let floor = self.floor;
-        self.hopeful.retain(|hopeful| hopeful.rank >= floor);
-        // Too many of one rank: their ids decide.
-        if self.hopeful.len() > most + STRETCH {
+        self.candidates.retain(|candidate| candidate.rank >= floor);
+        // Too many candidates have the same rank. Their ids decide.
+        if self.candidates.len() > most + BLOCK_SIZE {
             self.settle();
         }
     }
 
     fn settle(&mut self) {
-        for hopeful in std::mem::take(&mut self.hopeful) {
-            self.offer(&hopeful);
+        for candidate in std::mem::take(&mut self.candidates) {
+            self.offer(&candidate);
         }
     }
 
-    fn offer(&mut self, hopeful: &Hopeful<'_>) {
-        let Hopeful { rank, score, doc, kind, columns } = *hopeful;
+    fn offer(&mut self, candidate: &Candidate<'_>) {
+        let Candidate { rank, score, doc, kind, columns } = *candidate;
         let id = columns.id(doc);
         self.best.offer(rank, || id, || Found { kind, id: id.to_be_bytes(), score });
     }
 
-    /// Takes the matches of one part, which `each` hands over segment by segment.
+    /// Processes the matches of one part. `each` supplies them segment by segment.
     fn walk(
         &mut self,
         part: &'a Part,
         tiers: &[(Box<dyn Weight>, f32)],
-        each: impl Fn(&mut Stretches<'_, 'a>) -> tantivy::Result<()>,
+        each: impl Fn(&mut SegmentMatches<'_, 'a>) -> tantivy::Result<()>,
     ) -> Result<(), IndexError> {
         let facets = self.options.facets;
         for section in part.sections() {
             let tiers = tiers.iter().map(|(weight, score)| Tier::new(weight.as_ref(), *score, &section.segment));
             let tiers = tiers.collect::<tantivy::Result<Vec<_>>>().map_err(engine_error)?;
             let counted = if facets.kind || facets.state || facets.organization { section.outline.sorts().len() } else { 0 };
-            let mut stretches = Stretches {
+            let mut segment_matches = SegmentMatches {
                 unfiltered: !section.segment.has_deletes() && self.view.newest.is_empty(),
                 collector: &mut *self,
                 part,
@@ -166,9 +174,9 @@ impl<'a> Collector<'a> {
                 tally: vec![0; counted],
                 failed: None,
             };
-            each(&mut stretches).map_err(engine_error)?;
-            stretches.look();
-            let Stretches { tally, failed, .. } = stretches;
+            each(&mut segment_matches).map_err(engine_error)?;
+            segment_matches.process();
+            let SegmentMatches { tally, failed, .. } = segment_matches;
             if let Some(error) = failed {
                 return Err(engine_error(error));
             }
@@ -195,19 +203,19 @@ impl<'a> Collector<'a> {
 }
 
 /// The matches of one segment.
-struct Stretches<'a, 'b> {
+struct SegmentMatches<'a, 'b> {
     collector: &'a mut Collector<'b>,
     part: &'b Part,
     section: &'b Section,
-    /// Nothing of the segment is replaced or removed.
+    /// No document of the segment was replaced or removed.
     unfiltered: bool,
     tiers: Vec<Tier<'a>>,
-    /// How many matches there are of each sort; empty if nobody asks.
+    /// The number of matches of each sort. Empty if no facet was requested.
     tally: Vec<u32>,
     failed: Option<tantivy::TantivyError>,
 }
 
-impl<'b> Stretches<'_, 'b> {
+impl<'b> SegmentMatches<'_, 'b> {
     fn segment(&self) -> &'b tantivy::SegmentReader {
         &self.section.segment
     }
@@ -221,54 +229,54 @@ impl<'b> Stretches<'_, 'b> {
         if !self.shows(doc) {
             return;
         }
-        self.collector.gathered.docs.push(doc);
-        self.collector.gathered.scores.push(score);
-        if self.collector.gathered.docs.len() >= GATHERED {
-            self.look();
+        self.collector.buffer.docs.push(doc);
+        self.collector.buffer.scores.push(score);
+        if self.collector.buffer.docs.len() >= BUFFER_SIZE {
+            self.process();
         }
     }
 
     fn take(&mut self, docs: &[DocId], score: Score) {
-        self.collector.gathered.alike = Some(score);
+        self.collector.buffer.alike = Some(score);
         if self.unfiltered {
-            self.collector.gathered.docs.extend_from_slice(docs);
+            self.collector.buffer.docs.extend_from_slice(docs);
         } else {
             for doc in docs {
                 if self.shows(*doc) {
-                    self.collector.gathered.docs.push(*doc);
+                    self.collector.buffer.docs.push(*doc);
                 }
             }
         }
-        if self.collector.gathered.docs.len() >= GATHERED {
-            self.look();
+        if self.collector.buffer.docs.len() >= BUFFER_SIZE {
+            self.process();
         }
     }
 
-    /// Counts what was gathered, and ranks what may be among the best.
-    fn look(&mut self) {
-        let mut gathered = std::mem::take(&mut self.collector.gathered);
-        self.collector.counts.total += gathered.docs.len() as u64;
+    /// Counts the buffered matches, and ranks those that may be among the best.
+    fn process(&mut self) {
+        let mut buffer = std::mem::take(&mut self.collector.buffer);
+        self.collector.counts.total += buffer.docs.len() as u64;
         if !self.tally.is_empty() {
-            for doc in &gathered.docs {
+            for doc in &buffer.docs {
                 if let Some(count) = self.tally.get_mut(self.section.outline.place(*doc)) {
                     *count += 1;
                 }
             }
         }
-        let mut end = gathered.docs.len();
+        let mut end = buffer.docs.len();
         while end > 0 && self.failed.is_none() {
-            let start = (end - 1) / STRETCH * STRETCH;
-            let docs = gathered.docs.get(start..end).unwrap_or_default();
-            let scores = gathered.scores.get(start..end).unwrap_or_default();
-            self.failed = self.rank(docs, scores, gathered.alike).err();
+            let start = (end - 1) / BLOCK_SIZE * BLOCK_SIZE;
+            let docs = buffer.docs.get(start..end).unwrap_or_default();
+            let scores = buffer.scores.get(start..end).unwrap_or_default();
+            self.failed = self.rank(docs, scores, buffer.alike).err();
             end = start;
         }
-        gathered.docs.clear();
-        gathered.scores.clear();
-        self.collector.gathered = Gathered { alike: None, ..gathered };
+        buffer.docs.clear();
+        buffer.scores.clear();
+        self.collector.buffer = MatchBuffer { alike: None, ..buffer };
     }
 
-    /// Ranks the matches of a stretch, unless none of them can be among the best.
+    /// Ranks a block of matches, unless none of them can be among the best.
     fn rank(&mut self, docs: &[DocId], scores: &[Score], alike: Option<Score>) -> tantivy::Result<()> {
         let (Some(first), Some(last)) = (docs.first(), docs.last()) else { return Ok(()) };
         let outline = &self.section.outline;
@@ -300,9 +308,9 @@ impl<'b> Stretches<'_, 'b> {
                 continue;
             }
             let Some(kind) = schema::read_traits(traits).0 else { continue };
-            self.collector.take(Hopeful { rank, score, doc: *doc, kind, columns: &self.section.columns });
+            self.collector.take(Candidate { rank, score, doc: *doc, kind, columns: &self.section.columns });
         }
-        self.collector.weed();
+        self.collector.prune();
         Ok(())
     }
 }

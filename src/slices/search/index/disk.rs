@@ -1,7 +1,7 @@
-//! The index on the disk: a directory for each generation, of which the newest complete one counts.
+//! The index on disk: one directory per generation. The newest complete generation is used.
 //!
-//! **Invariant:** how far an index has read the log is committed with its documents, in one step. What cannot be opened, is damaged, has
-//! another format or belongs to another log is not repaired but built anew.
+//! **Invariant:** the log position of an index is committed together with its documents. An index that cannot be opened, is
+//! damaged, has a different format or belongs to a different log is rebuilt, never repaired.
 
 use std::path::{Path, PathBuf};
 
@@ -17,21 +17,21 @@ use super::{
     },
     engine_error,
     overlay::Fresh,
-    schema::{self, Mark, Terms},
+    schema::{self, Terms, TokenKind},
     view::{DISK, Part},
 };
 
 const NAME: &str = "generation-";
-/// For the terms of new documents: one thread keeps up with writers, and a rebuild may take more.
+/// The memory for new documents. One thread keeps up with the writers; a rebuild may use more.
 const LIVE_MEMORY: usize = 32 << 20;
 const BUILD_MEMORY: usize = 96 << 20;
 
-/// How far an index has read the log.
+/// The position in the log up to which an index is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     format: u32,
     pub seq: u64,
-    /// The event at that place, to recognise another log by.
+    /// The event at that position, to detect a different log.
     pub event: Option<EventId>,
 }
 
@@ -46,7 +46,7 @@ pub struct Disk {
     pub position: Position,
     writer: IndexWriter,
     reader: IndexReader,
-    /// What was last handed to queries.
+    /// The part that queries received last.
     part: Option<Part>,
 }
 
@@ -56,7 +56,7 @@ impl std::fmt::Debug for Disk {
     }
 }
 
-/// The generations in a directory, the newest first.
+/// The generations in a directory, newest first.
 fn generations(root: &Path) -> Result<Vec<(u64, PathBuf)>, IndexError> {
     let mut found = Vec::new();
     if root.exists() {
@@ -74,7 +74,7 @@ fn path_of(root: &Path, generation: u64) -> PathBuf {
     root.join(format!("{NAME}{generation}"))
 }
 
-/// Removes a generation that was not finished. How many bytes it had.
+/// Removes an unfinished generation and returns its size in bytes.
 pub fn remove_unfinished(root: &Path, generation: u64) -> u64 {
     let path = path_of(root, generation);
     let files = std::fs::read_dir(&path).into_iter().flatten().flatten();
@@ -85,13 +85,13 @@ pub fn remove_unfinished(root: &Path, generation: u64) -> u64 {
 
 fn remove(path: &Path) {
     if let Err(error) = std::fs::remove_dir_all(path) {
-        tracing::warn!(path = %path.display(), %error, "an old search index could not be removed");
+        tracing::warn!(path = %path.display(), %error, "cannot remove an old search index");
     }
 }
 
 impl Disk {
-    /// The newest index that is whole; all others are removed. `None`: one has to be built. While the disk is full, nothing is removed: what
-    /// cannot be opened now may be whole.
+    /// Opens the newest complete index and removes all others. `None` means that one must be built. While the disk is full,
+    /// nothing is removed: an index that cannot be opened now may still be complete.
     pub fn open(root: &Path, is_full: bool) -> Result<Option<Self>, IndexError> {
         let mut opened = None;
         for (generation, path) in generations(root)? {
@@ -102,7 +102,7 @@ impl Disk {
                         continue;
                     }
                     Err(error) if is_full => return Err(error),
-                    Err(error) => tracing::warn!(path = %path.display(), %error, "a search index cannot be used and is removed"),
+                    Err(error) => tracing::warn!(path = %path.display(), %error, "removing an unusable search index"),
                 }
             }
             remove(&path);
@@ -113,13 +113,14 @@ impl Disk {
     fn open_generation(generation: u64, path: &Path) -> Result<Self, IndexError> {
         let mut index = Index::open_in_dir(path).map_err(engine_error)?;
         if index.schema() != schema::schema() {
-            return Err(IndexError::Engine("it has another format".to_owned()));
+            return Err(IndexError::Engine("the index has a different format".to_owned()));
         }
         index.set_tokenizers(schema::tokenizers());
         let payload = index.load_metas().map_err(engine_error)?.payload;
         let position = payload.and_then(|payload| serde_json::from_str::<Position>(&payload).ok());
         let position = position.filter(|position| position.format == schema::FORMAT);
-        let position = position.ok_or_else(|| IndexError::Engine("it is not complete, or has another format".to_owned()))?;
+        let position =
+            position.ok_or_else(|| IndexError::Engine("the index is incomplete or has a different format".to_owned()))?;
         let damaged = index.validate_checksum().map_err(engine_error)?;
         if let Some(file) = damaged.iter().next() {
             return Err(IndexError::Engine(format!("{} is damaged", file.display())));
@@ -133,7 +134,7 @@ impl Disk {
         Ok(Self { generation, position, writer, reader, part: None })
     }
 
-    /// An empty index of a new generation, which does not count before its first commit.
+    /// Creates an empty index in a new generation. It is ignored until its first commit.
     pub fn create(root: &Path) -> Result<Self, IndexError> {
         let generation = generations(root)?.first().map_or(1, |(newest, _)| newest + 1);
         let path = path_of(root, generation);
@@ -142,7 +143,7 @@ impl Disk {
             let index = schema::builder().create_in_dir(&path).map_err(engine_error)?;
             Self::start(generation, &index, Position::new(0, None), BUILD_MEMORY)
         };
-        // Every try would leave another one behind.
+        // Without this, every failed attempt would leave a directory behind.
         create().inspect_err(|_| remove(&path))
     }
 
@@ -159,12 +160,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Removes everything of a tenant that was written before.
-    pub fn forget(&self, tenant: TenantId) {
-        self.writer.delete_term(Terms::new(tenant).token(Mark::All, ""));
+    /// Removes all documents of a tenant that were written before this call.
+    pub fn remove_tenant(&self, tenant: TenantId) {
+        self.writer.delete_term(Terms::new(tenant).token(TokenKind::All, ""));
     }
 
-    /// Makes what was written durable, together with the position up to which it is complete.
+    /// Makes the written documents durable, together with the position up to which they are complete.
     pub fn commit(&mut self, position: Position) -> Result<(), IndexError> {
         let payload = serde_json::to_string(&position).map_err(|error| IndexError::Engine(error.to_string()))?;
         let mut prepared = self.writer.prepare_commit().map_err(engine_error)?;
@@ -174,7 +175,7 @@ impl Disk {
         self.reader.reload().map_err(engine_error)
     }
 
-    /// What was committed, for queries.
+    /// The committed documents, for queries.
     pub fn part(&mut self) -> Result<Part, IndexError> {
         let part = Part::new(DISK, self.reader.searcher(), self.part.as_ref())?;
         self.part = Some(part.clone());
@@ -185,7 +186,7 @@ impl Disk {
         self.reader.searcher().num_docs()
     }
 
-    /// Removes all generations but this one.
+    /// Removes all other generations.
     pub fn retire_others(&self, root: &Path) -> Result<(), IndexError> {
         for (generation, path) in generations(root)? {
             if generation != self.generation {

@@ -1,4 +1,4 @@
-//! Queries by their grammar, run against an index: each is refused, or ends with what is in the index.
+//! Runs random queries against an index. Each query is rejected, or finds only documents in the index.
 
 use tenantd_base::{
     access::{Grants, Reach},
@@ -12,14 +12,14 @@ use tenantd_base::{
 
 use super::{
     super::{
-        model::{Document, Facets, Kind, Mode, Options, Order, Sight},
+        model::{Document, Facets, Kind, Mode, Options, Order, Visibility},
         query::{FIELDS, MOST_TERMS, Query},
     },
     *,
 };
 
 const DOCUMENTS: u64 = 120;
-/// The longest query that the API takes.
+/// The maximum length of a query in the API.
 const LONGEST: usize = 200;
 const WORDS: [&str; 16] = [
     "heron",
@@ -110,7 +110,7 @@ fn query(entropy: &mut Entropy) -> String {
 }
 
 #[test]
-fn a_hostile_query_is_refused_or_finds_what_is_there() {
+fn a_random_query_is_rejected_or_finds_documents_of_its_tenant() {
     let directory = tempfile::tempdir().unwrap();
     let mut disk = Disk::create(directory.path()).unwrap();
     disk.commit(disk::Position::new(0, None)).unwrap();
@@ -126,7 +126,7 @@ fn a_hostile_query_is_refused_or_finds_what_is_there() {
         show(&made);
         let Ok(parsed) = Query::parse(&made) else { return false };
         assert!(parsed.groups.iter().map(|group| group.any.len()).sum::<usize>() <= MOST_TERMS);
-        let sight = Sight::new(tenant(0), Grants::all(), Reach::Everything);
+        let visibility = Visibility::new(tenant(0), Grants::all(), Reach::Everything);
         let options = Options {
             kinds: Vec::new(),
             organization_id: None,
@@ -137,12 +137,12 @@ fn a_hostile_query_is_refused_or_finds_what_is_there() {
             limit: 10,
             after: None,
         };
-        let Ok(plan) = Planner::new(&view, &sight, &options).unwrap().plan(&parsed) else { return false };
+        let Ok(plan) = Planner::new(&view, &visibility, &options).unwrap().plan(&parsed) else { return false };
         let mut best = Best::new(10, None);
         let Ok(counts) = run(&view, &plan, &options, &mut best) else { return false };
         let found = best.into_sorted();
         assert!(counts.total <= DOCUMENTS / 2 && found.len() <= 10, "{made} finds {}", counts.total);
-        assert!(found.iter().all(|ranked| ranked.what.id[15] % 2 == 0), "{made} finds what another tenant has");
+        assert!(found.iter().all(|ranked| ranked.what.id[15] % 2 == 0), "{made} finds a document of another tenant");
         true
     });
 }

@@ -1,5 +1,5 @@
-//! A query that can be excluded. tantivy asks what is excluded for documents before the one that it stands at; phrases and
-//! intersections take that amiss. Behind this guard they are asked only for what lies ahead.
+//! Wraps a query so that it can be excluded. To evaluate an exclusion, tantivy may seek a scorer to a document before its
+//! current one, which phrases and intersections do not support. This guard passes on only forward seeks.
 
 use tantivy::{
     DocId, DocSet, Score, SegmentReader,
@@ -35,7 +35,7 @@ impl Weight for GuardedWeight {
 
 struct GuardedScorer(Box<dyn Scorer>);
 
-/// What the trait itself says of `seek_danger` is what is wanted.
+/// The default implementation of `seek_danger` is correct here.
 impl DocSet for GuardedScorer {
     fn advance(&mut self) -> DocId {
         self.0.advance()

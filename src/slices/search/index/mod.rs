@@ -1,9 +1,9 @@
-//! The index: tantivy on the disk, an overlay in memory for what is newer, and views of both that queries read.
+//! The index: tantivy on disk, an in-memory overlay for newer documents, and views of both for queries.
 //!
-//! A reader of the log: it takes each event as the news that a record has changed, and reads the record itself. **Invariant:** an answer
-//! covers every event that was in the log when the request came. **Boundary:** this folder is the only place that names tantivy. The
-//! index is derived data: nothing waits for it to be durable, and retention does not wait for it at all; when it cannot go on, it is
-//! built anew.
+//! The index reads the log: an event says that a record has changed, and the index then reads the record itself.
+//! **Invariant:** an answer covers every event that was in the log when the request arrived. **Boundary:** only this folder
+//! uses tantivy. The index is derived data: nothing waits for it to be durable, retention ignores it, and it is rebuilt when
+//! it cannot continue.
 
 mod build;
 mod clause;
@@ -46,19 +46,19 @@ use super::{
 };
 
 pub use collect::{Counts, Found, run};
-pub use plan::{Planner, Sought};
+pub use plan::{Planner, SearchTerm};
 pub use rank::{ALL_IN_NAME, Best, NAME, START, by_relevance};
 pub use task::IndexTask;
 pub use view::View;
 pub use words::software;
 
-/// How many events are read in one go.
+/// The number of events in a batch.
 const BATCH: usize = 500;
-/// How long a request waits for an index that is being opened, or for changes to be taken up.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a request waits for the index to open or to catch up.
+const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Kinds of events after which nothing is left of a tenant that was there before.
-const GONE_WITH_ALL: [&str; 2] = ["tenant.deleted", "tenant.emptied"];
+/// The kinds of events after which none of the tenant's earlier records exist.
+const ERASING_KINDS: [&str; 2] = ["tenant.deleted", "tenant.emptied"];
 
 fn engine_error(error: tantivy::TantivyError) -> IndexError {
     IndexError::Engine(error.to_string())
@@ -74,47 +74,47 @@ struct Inner {
     store: Store,
     clock: Clock,
     root: PathBuf,
-    /// What queries read; nothing before the first index is open.
+    /// The view that queries read. `None` until the first index is open.
     view: watch::Sender<Option<Arc<View>>>,
     overlay: Mutex<Option<Overlay>>,
-    /// What only the task uses.
+    /// Used only by the task.
     disk: Mutex<Option<Disk>>,
     build: Mutex<Option<Build>>,
     rebuild: AtomicBool,
     building: AtomicBool,
     woken: Notify,
     built: AtomicU64,
-    /// How many bytes a build took when it was cut off: what the next one needs at least.
+    /// The size in bytes of an interrupted build. The next build needs at least this much space.
     needed: AtomicU64,
     rebuilds: AtomicU64,
 }
 
-/// How far the index is.
+/// The state of the index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexStatus {
-    /// Whether there is one that answers.
+    /// Whether an index is available for searches.
     pub ready: bool,
-    /// How many documents the one that is being built has; absent when none is.
+    /// The number of documents in the index that is being built. `None` if no rebuild is running or requested.
     pub building: Option<u64>,
     pub documents: u64,
-    /// The newest event that answers cover without more work.
+    /// The newest event that answers cover without reading more of the log.
     pub seq: u64,
-    /// The newest event that is on the disk.
+    /// The newest event that is on disk.
     pub durable_seq: u64,
-    /// How many were built since the start.
+    /// The number of rebuilds since the start.
     pub rebuilds: u64,
 }
 
-/// Whether the overlay has taken up what was asked for.
+/// Whether the overlay has caught up with the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Caught {
-    Up,
-    /// It has to be written to the disk first.
+enum CatchUp {
+    Done,
+    /// The overlay must be written to disk first.
     Full,
 }
 
 impl SearchIndex {
-    /// An index in a directory, which nothing touches before the task runs.
+    /// Creates an index in a directory. Nothing touches the directory before the task runs.
     pub fn new(store: Store, clock: Clock, root: PathBuf) -> Self {
         let inner = Inner {
             store,
@@ -138,7 +138,7 @@ impl SearchIndex {
         IndexTask::new(self.clone())
     }
 
-    /// Asks for an index built anew. The one that is there answers until the new one is complete.
+    /// Requests a rebuild. The current index answers until the new one is complete.
     pub fn rebuild(&self) {
         self.inner.rebuild.store(true, Ordering::SeqCst);
         self.inner.woken.notify_one();
@@ -159,17 +159,18 @@ impl SearchIndex {
         }
     }
 
-    /// A view that holds every event of the tenant as the log is now. What others have written behind it is not waited for.
+    /// Returns a view that contains every event of the tenant that is in the log now. It does not wait for later events of
+    /// other tenants.
     pub async fn current(&self, tenant: TenantId) -> Result<Arc<View>, SearchError> {
         let newest = self.inner.store.read(|tx| {
             let number = events::last_number(tx, tenant)?;
-            // One that retention has removed is in the index since long, and a place is never below its number.
+            // An event that retention has removed was indexed long ago. A position is never lower than the event's number.
             Ok::<_, StoreError>(events::place_of(tx, tenant, number)?.unwrap_or(number))
         })?;
-        tokio::time::timeout(PATIENCE, self.holding(newest)).await.map_err(|_| SearchError::NotReady)?
+        tokio::time::timeout(WAIT_LIMIT, self.view_covering(newest)).await.map_err(|_| SearchError::NotReady)?
     }
 
-    async fn holding(&self, seq: u64) -> Result<Arc<View>, SearchError> {
+    async fn view_covering(&self, seq: u64) -> Result<Arc<View>, SearchError> {
         let mut views = self.inner.view.subscribe();
         loop {
             let view = views.borrow_and_update().clone();
@@ -179,9 +180,9 @@ impl SearchIndex {
             let index = self.clone();
             let caught = tokio::task::spawn_blocking(move || index.catch_up(seq)).await;
             match caught.map_err(|error| IndexError::Engine(error.to_string()))?? {
-                Some(Caught::Up) => {}
-                // The task makes room, or opens an index, and says so by a new view.
-                Some(Caught::Full) | None => {
+                Some(CatchUp::Done) => {}
+                // The task makes room or opens an index, and then publishes a new view.
+                Some(CatchUp::Full) | None => {
                     self.inner.woken.notify_one();
                     if views.changed().await.is_err() {
                         return Err(SearchError::NotReady);
@@ -191,11 +192,11 @@ impl SearchIndex {
         }
     }
 
-    /// Takes up the log up to `seq`, as far as there is room, and shows it. `None`: there is no index.
-    fn catch_up(&self, seq: u64) -> Result<Option<Caught>, IndexError> {
+    /// Applies the log up to `seq`, as far as there is room, and publishes the result. `None` means that there is no index.
+    fn catch_up(&self, seq: u64) -> Result<Option<CatchUp>, IndexError> {
         let mut guard = lock(&self.inner.overlay);
         let Some(overlay) = guard.as_mut() else { return Ok(None) };
-        let caught = self.take_up(overlay, seq)?;
+        let caught = self.apply_events(overlay, seq)?;
         if !overlay.is_published() {
             let view = overlay.publish()?;
             self.inner.view.send_replace(Some(view));
@@ -203,16 +204,16 @@ impl SearchIndex {
         Ok(Some(caught))
     }
 
-    /// The same without showing it: for what goes to the disk right away, where it is made searchable once more.
-    fn gather(&self, seq: u64) -> Result<Option<Caught>, IndexError> {
-        lock(&self.inner.overlay).as_mut().map(|overlay| self.take_up(overlay, seq)).transpose()
+    /// Applies the log without publishing it. Used before a write to disk, which publishes a new view anyway.
+    fn apply_unpublished(&self, seq: u64) -> Result<Option<CatchUp>, IndexError> {
+        lock(&self.inner.overlay).as_mut().map(|overlay| self.apply_events(overlay, seq)).transpose()
     }
 
-    fn take_up(&self, overlay: &mut Overlay, seq: u64) -> Result<Caught, IndexError> {
+    fn apply_events(&self, overlay: &mut Overlay, seq: u64) -> Result<CatchUp, IndexError> {
         while overlay.applied < seq && !overlay.is_full() {
-            self.inner.store.read(|tx| take_up(tx, overlay))?;
+            self.inner.store.read(|tx| apply_events(tx, overlay))?;
         }
-        Ok(if overlay.applied < seq { Caught::Full } else { Caught::Up })
+        Ok(if overlay.applied < seq { CatchUp::Full } else { CatchUp::Done })
     }
 }
 
@@ -220,9 +221,9 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The document that an event is about, if it is about one.
+/// The document that an event is about, if there is one.
 fn subject(event: &Event) -> Option<(&'static dyn Source, DocumentKey)> {
-    // Most events of other kinds are told apart without reading them.
+    // The kind alone rules out most other events without parsing them.
     let mut parts = event.record.kind.split('.');
     if !parts.any(|part| part == "auth" || sources::of_subject(part).is_some()) {
         return None;
@@ -233,25 +234,25 @@ fn subject(event: &Event) -> Option<(&'static dyn Source, DocumentKey)> {
     Some((source, DocumentKey { tenant_id: event.record.tenant_id, kind: source.kind(), id }))
 }
 
-/// The tenant that an event says is gone with everything in it. No event tells of its records one by one.
-fn vanished(event: &Event) -> Option<TenantId> {
-    if !GONE_WITH_ALL.contains(&event.record.kind.as_str()) {
+/// The tenant that an event removes with all of its records. There are no separate events for the records.
+fn erased_tenant(event: &Event) -> Option<TenantId> {
+    if !ERASING_KINDS.contains(&event.record.kind.as_str()) {
         return None;
     }
     events::about(&event.record.body)?.id.parse().ok()
 }
 
-/// Reads the next events and, once for each, the records that they are about.
-fn take_up(tx: &ReadTx, overlay: &mut Overlay) -> Result<(), IndexError> {
+/// Reads the next events, and each record that they are about once.
+fn apply_events(tx: &ReadTx, overlay: &mut Overlay) -> Result<(), IndexError> {
     if overlay.applied + 1 < events::first_kept(tx)? {
-        return Err(IndexError::Engine("the log no longer has the events that come next".to_owned()));
+        return Err(IndexError::Engine("the log no longer contains the next events".to_owned()));
     }
     let events = events::read_batch(tx, overlay.applied, BATCH)?;
     let Some(last) = events.last().map(|event| event.seq) else {
         return Err(IndexError::Engine("the log ends before its head".to_owned()));
     };
-    for tenant in events.iter().filter_map(vanished) {
-        overlay.forget(tenant);
+    for tenant in events.iter().filter_map(erased_tenant) {
+        overlay.remove_tenant(tenant);
     }
     let changed: HashMap<DocumentKey, &dyn Source> = events.iter().filter_map(subject).map(|(source, key)| (key, source)).collect();
     for (key, source) in changed {
@@ -267,7 +268,7 @@ fn take_up(tx: &ReadTx, overlay: &mut Overlay) -> Result<(), IndexError> {
     Ok(())
 }
 
-/// Whether the log still is the one that an index has read up to this place, and has all that comes behind it.
+/// Whether this is the log that the index was built from, and it still contains all later events.
 fn continues(tx: &ReadTx, position: disk::Position) -> Result<bool, StoreError> {
     if position.seq > events::head(tx)? || position.seq + 1 < events::first_kept(tx)? {
         return Ok(false);

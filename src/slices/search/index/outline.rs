@@ -1,7 +1,8 @@
-//! What is kept in memory of a segment's documents, since every match is asked for it: of which sort a document is, and how new the
-//! documents of a stretch are at most. Columns on the disk hold the same and more, at several times the price for each document.
+//! Data about a segment's documents that every match needs, kept in memory: the sort of each document, and the newest update
+//! in each range of documents. The columns on disk contain the same data and more, but reading them costs several times as
+//! much.
 //!
-//! **Invariant:** made once for a segment, which never changes.
+//! **Invariant:** an outline is built once per segment, because segments never change.
 
 use std::collections::HashMap;
 
@@ -11,25 +12,25 @@ use tenantd_base::id::OrganizationId;
 
 use super::{super::error::IndexError, view::Columns};
 
-/// So many documents share one entry of [`Outline::newest`].
+/// The number of documents that share one entry of [`Outline::newest`].
 const ZONE: usize = 256;
-/// Values that are read from a column together.
+/// The number of values that are read from a column at once.
 const READ: usize = 1024;
 
-/// What documents are counted by.
+/// The properties by which documents are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sort {
-    /// Type and status, as the column has them.
+    /// Type and status, as stored in the column.
     pub traits: u64,
     pub organization: Option<OrganizationId>,
 }
 
 #[derive(Debug)]
 pub struct Outline {
-    /// For each document the place of its sort.
+    /// The index of each document's sort in `sorts`.
     places: Vec<u32>,
     sorts: Vec<Sort>,
-    /// For each zone the time of its newest document.
+    /// The update time of the newest document in each zone.
     newest: Vec<u64>,
 }
 
@@ -74,7 +75,7 @@ impl Outline {
         &self.sorts
     }
 
-    /// The place of a document's sort in [`Outline::sorts`].
+    /// The index of a document's sort in [`Outline::sorts`].
     #[inline]
     pub fn place(&self, doc: DocId) -> usize {
         self.places.get(doc as usize).map_or(usize::MAX, |place| *place as usize)
@@ -85,14 +86,14 @@ impl Outline {
         self.sorts.get(self.place(doc)).map_or(0, |sort| sort.traits)
     }
 
-    /// No document from `first` to `last` is newer.
+    /// An upper bound for the update times from `first` to `last`.
     pub fn newest_between(&self, first: DocId, last: DocId) -> u64 {
         let zones = self.newest.get(first as usize / ZONE..=last as usize / ZONE);
         zones.and_then(|zones| zones.iter().max().copied()).unwrap_or(u64::MAX)
     }
 }
 
-/// The organizations of a segment, in the order of its dictionary.
+/// The organizations of a segment, in dictionary order.
 fn organizations(columns: &Columns) -> Result<Vec<OrganizationId>, IndexError> {
     let Some(column) = &columns.organization else { return Ok(Vec::new()) };
     let all: Vec<u64> = (0..column.num_terms() as u64).collect();

@@ -1,7 +1,8 @@
-//! What is newer than the index on the disk, in memory: documents that the log tells of, made searchable in small layers.
+//! Documents that are newer than the index on disk: kept in memory and made searchable in small layers.
 //!
-//! **Invariant:** an overlay and the disk below it hold every event up to `applied`. It is bounded: when it is full, the next commit to
-//! the disk has to come first. Nothing here is durable, and nothing needs to be: the log is read again after a restart.
+//! **Invariant:** an overlay and the disk below it contain every event up to `applied`. The overlay is bounded: when it is
+//! full, it must be committed to disk before it can grow. Nothing here is durable, and nothing needs to be: after a restart
+//! the log is read again.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -18,17 +19,17 @@ use super::{
     view::{DISK, GONE, Newest, Part, View},
 };
 
-/// The most documents that wait for the disk.
+/// The maximum number of documents that are not on disk yet.
 pub const MOST_FRESH: usize = 10_000;
-/// For the terms of a layer while it is built.
+/// The memory for building a layer.
 const LAYER_MEMORY: usize = 4 << 20;
 
-/// A version of a document that the disk does not have.
+/// A version of a document that is not on disk yet.
 #[derive(Clone, Debug)]
 pub struct Fresh {
-    /// Tells one version from the next.
+    /// Distinguishes versions of the same document.
     pub change: u64,
-    /// `None`: the record is gone.
+    /// `None` if the record was removed.
     pub document: Option<Arc<TantivyDocument>>,
 }
 
@@ -38,21 +39,21 @@ struct Layer {
 }
 
 pub struct Overlay {
-    /// Names the index on the disk that this lies over.
+    /// The generation of the index on disk below this overlay.
     pub generation: u64,
     disk: Part,
-    /// The newest event that is on the disk.
+    /// The newest event that is on disk.
     pub durable: u64,
-    /// The newest event that is here or on the disk.
+    /// The newest event that is in the overlay or on disk.
     pub applied: u64,
-    /// The newest event that the last view has.
+    /// The newest event in the last published view.
     published: u64,
     fresh: HashMap<DocumentKey, Fresh>,
-    /// Tenants of which the disk has to forget everything before it takes up what is fresh.
-    forgotten: Vec<TenantId>,
+    /// Tenants whose documents must be removed from disk before the new documents are written.
+    removed_tenants: Vec<TenantId>,
     changes: u64,
     layers: Vec<Layer>,
-    /// What is in no layer yet.
+    /// Documents that are not in a layer yet.
     pending: Vec<DocumentKey>,
     newest: Newest,
     next_number: u32,
@@ -71,7 +72,7 @@ impl Overlay {
             applied: durable,
             published: durable,
             fresh: HashMap::new(),
-            forgotten: Vec::new(),
+            removed_tenants: Vec::new(),
             changes: 0,
             layers: Vec::new(),
             pending: Vec::new(),
@@ -84,7 +85,7 @@ impl Overlay {
         self.fresh.len() >= MOST_FRESH
     }
 
-    /// Takes up how a document is now.
+    /// Stores the current version of a document.
     pub fn put(&mut self, key: DocumentKey, document: Option<&Document>) {
         self.changes += 1;
         let document = document.map(|document| Arc::new(schema::render(document)));
@@ -92,29 +93,29 @@ impl Overlay {
         self.pending.push(key);
     }
 
-    /// Takes up that nothing of a tenant is left.
-    pub fn forget(&mut self, tenant: TenantId) {
+    /// Removes all documents of a tenant.
+    pub fn remove_tenant(&mut self, tenant: TenantId) {
         let gone: Vec<DocumentKey> = self.fresh.keys().filter(|key| key.tenant_id == tenant).copied().collect();
         for key in gone {
             self.put(key, None);
         }
-        self.forgotten.push(tenant);
+        self.removed_tenants.push(tenant);
     }
 
-    /// Whether there is anything for the disk.
+    /// Whether there is nothing to write to disk.
     pub fn is_empty(&self) -> bool {
-        self.fresh.is_empty() && self.forgotten.is_empty()
+        self.fresh.is_empty() && self.removed_tenants.is_empty()
     }
 
-    /// All that the disk does not have: tenants to forget, then documents; and up to which event that is.
+    /// Everything that is not on disk: the tenants to remove, the documents to write, and the newest event that they cover.
     pub fn snapshot(&self) -> (Vec<TenantId>, Vec<(DocumentKey, Fresh)>, u64) {
-        (self.forgotten.clone(), self.fresh.iter().map(|(key, fresh)| (*key, fresh.clone())).collect(), self.applied)
+        (self.removed_tenants.clone(), self.fresh.iter().map(|(key, fresh)| (*key, fresh.clone())).collect(), self.applied)
     }
 
-    /// The disk has taken over what [`Overlay::snapshot`] gave: only what came since stays here.
-    pub fn settle(&mut self, disk: Part, durable: u64, forgotten: &[TenantId], written: &[(DocumentKey, Fresh)]) {
-        // Tenants come in order behind one another: what was given stands in front.
-        self.forgotten.drain(..forgotten.len().min(self.forgotten.len()));
+    /// Called after the result of [`Overlay::snapshot`] was written to disk. Keeps only what has changed since.
+    pub fn settle(&mut self, disk: Part, durable: u64, removed_tenants: &[TenantId], written: &[(DocumentKey, Fresh)]) {
+        // New tenants are appended, so the written ones are at the front.
+        self.removed_tenants.drain(..removed_tenants.len().min(self.removed_tenants.len()));
         self.disk = disk;
         self.durable = durable;
         for (key, fresh) in written {
@@ -128,12 +129,12 @@ impl Overlay {
         self.pending = self.fresh.keys().copied().collect();
     }
 
-    /// Whether there is a view of all that is here.
+    /// Whether the last view contains everything in the overlay.
     pub fn is_published(&self) -> bool {
         self.published == self.applied
     }
 
-    /// The view of all that is here and below.
+    /// A view of the overlay and the disk below it.
     pub fn publish(&mut self) -> Result<Arc<View>, IndexError> {
         self.published = self.applied;
         if !self.pending.is_empty() {
@@ -144,7 +145,8 @@ impl Overlay {
         Ok(Arc::new(View { parts, newest: self.newest.clone(), seq: self.applied, durable: self.durable }))
     }
 
-    /// Makes what is pending searchable, together with layers that are no larger: so there are few, and each document is in few builds.
+    /// Makes pending documents searchable, and merges them with small layers. So there are few layers, and each document is
+    /// rebuilt only a few times.
     fn add_layer(&mut self) -> Result<(), IndexError> {
         let mut keys = std::mem::take(&mut self.pending);
         while let Some(layer) = self.layers.pop_if(|layer| layer.keys.len() <= keys.len().saturating_mul(2)) {

@@ -1,7 +1,7 @@
-//! From a query to what the index is asked: what must match, what the caller may see, and in which tier a match ranks.
+//! Turns a query into a plan for the index: what must match, what the caller may see, and in which tier a match ranks.
 //!
-//! **Invariant:** what the caller may not see decides nothing. Whether a word is there, or rather one with a typo was meant, is asked of
-//! the documents within sight.
+//! **Invariant:** records that the caller may not see have no influence. Only documents that the caller may see decide
+//! whether a word exists or is treated as a typo.
 
 use std::{cell::RefCell, collections::HashMap, ops::Bound};
 
@@ -16,60 +16,60 @@ use tenantd_base::{access::Reach, clock::Timestamp, id::OrganizationId};
 use super::{
     super::{
         error::IndexError,
-        model::{Attribute, DocumentKey, Kind, MatchKind, Mode, Options, Order, RecordId, Sight},
+        model::{Attribute, DocumentKey, Kind, MatchKind, Mode, Options, Order, RecordId, Visibility},
         query::{Condition, Group, Query, Term},
         sources, text,
     },
-    clause::{Asked, Clause},
+    clause::{BoxedQuery, Clause},
     rank,
-    schema::{LONGEST_GRAM, LONGEST_START, Mark, Terms, cut, fields, key_term},
+    schema::{LONGEST_GRAM, LONGEST_START, Terms, TokenKind, cut, fields, key_term},
     view::View,
-    words::{self, Meant},
+    words::{self, SimilarWord},
 };
 
-/// How many organizations or people a name in a query stands for.
+/// The maximum number of organizations or people that a name in a query can refer to.
 const MOST_NAMED: usize = 50;
-/// The fewest letters with which words outside of names are completed: shorter beginnings have too many ends.
+/// The minimum length of a word beginning that is completed outside of names. Shorter ones have too many completions.
 const SHORTEST_BODY_PREFIX: usize = 3;
 const NAME_WEIGHT: f32 = 2.0;
-/// How much less a match with one typo, or with two, counts.
+/// The weights of matches with zero, one and two typos.
 const TYPO_WEIGHTS: [f32; 3] = [1.0, 0.5, 0.1];
 
-/// A term of the query and how it is looked for.
+/// A term of the query and how it is searched for.
 #[derive(Clone, Debug)]
-pub struct Sought {
-    /// As it was written.
+pub struct SearchTerm {
+    /// The term as written.
     pub raw: String,
     pub words: Vec<String>,
     pub kind: MatchKind,
-    /// With typos: for each word what it may have meant.
-    pub meant: Vec<Vec<Meant>>,
+    /// For fuzzy terms: the candidates for each word.
+    pub candidates: Vec<Vec<SimilarWord>>,
 }
 
-/// What to ask the index, and what of it is to be shown.
+/// What to ask the index.
 #[derive(Debug)]
 pub struct Plan {
     pub matching: Clause,
-    /// What every match gets on top.
+    /// A score that is added to every match.
     pub lift: f32,
-    /// What lifts a match above others, and by how much.
-    pub tiers: Vec<(Asked, f32)>,
+    /// Clauses that raise the rank of a match, and by how much.
+    pub tiers: Vec<(BoxedQuery, f32)>,
     /// The terms that are not negated.
-    pub sought: Vec<Sought>,
+    pub search_terms: Vec<SearchTerm>,
 }
 
 pub struct Planner<'a> {
     view: &'a View,
-    sight: &'a Sight,
+    visibility: &'a Visibility,
     options: &'a Options,
     terms: Terms,
-    /// What the caller may see and wants to see.
+    /// What the caller may see and has asked for.
     within: Vec<Clause>,
-    /// What words are near others, of this query: that is asked to find them, and again to offer a better one.
-    similar: RefCell<HashMap<(String, u8), Vec<Meant>>>,
+    /// Similar words, cached for this query: both the search and the correction need them.
+    similar: RefCell<HashMap<(String, u8), Vec<SimilarWord>>>,
 }
 
-/// What matches a term, by where.
+/// The matches of a term, in names and elsewhere.
 struct Sides {
     in_name: Clause,
     elsewhere: Clause,
@@ -81,27 +81,33 @@ impl Sides {
     }
 }
 
-/// Terms of a field that begin alike.
+/// Terms of a field that begin with a text.
 fn beginning(field: Field, text: &str) -> Clause {
     between(field, text, &words::successor(text))
 }
 
-/// Terms of a field from the first up to, but not at, the second.
+/// Terms of a field from the first (inclusive) to the second (exclusive).
 fn between(field: Field, first: &str, end: &str) -> Clause {
     let bound = |text: &str| IndexTerm::from_field_text(field, text);
     Clause::Alike(Box::new(InvertedIndexRangeQuery::new(Bound::Included(bound(first)), Bound::Excluded(bound(end)))), 0.0)
 }
 
 impl<'a> Planner<'a> {
-    pub fn new(view: &'a View, sight: &'a Sight, options: &'a Options) -> Result<Self, IndexError> {
-        let mut planner =
-            Self { view, sight, options, terms: Terms::new(sight.tenant_id), within: Vec::new(), similar: RefCell::default() };
-        // Software is not a document of its own.
+    pub fn new(view: &'a View, visibility: &'a Visibility, options: &'a Options) -> Result<Self, IndexError> {
+        let mut planner = Self {
+            view,
+            visibility,
+            options,
+            terms: Terms::new(visibility.tenant_id),
+            within: Vec::new(),
+            similar: RefCell::default(),
+        };
+        // Software packages are not documents.
         let is_kind = |kind: &Kind| *kind != Kind::Software;
-        let wanted = |kind: &&Kind| sight.kinds.contains(kind) && (options.kinds.is_empty() || options.kinds.contains(kind));
+        let wanted = |kind: &&Kind| visibility.kinds.contains(kind) && (options.kinds.is_empty() || options.kinds.contains(kind));
         let kinds: Vec<&Kind> = Kind::ALL.iter().filter(|kind| is_kind(kind)).filter(wanted).collect();
         if kinds.len() < Kind::ALL.iter().filter(|kind| is_kind(kind)).count() {
-            let kinds = kinds.into_iter().map(|kind| planner.token(Mark::Kind, kind.name()));
+            let kinds = kinds.into_iter().map(|kind| planner.token(TokenKind::Kind, kind.name()));
             let of_kinds = Clause::any(kinds.collect::<Result<Vec<_>, _>>()?);
             planner.within.push(of_kinds);
         }
@@ -110,12 +116,12 @@ impl<'a> Planner<'a> {
         Ok(planner)
     }
 
-    /// What is compared as a whole.
-    fn token(&self, mark: Mark, value: &str) -> Result<Clause, IndexError> {
+    /// Matches a value as a whole.
+    fn token(&self, mark: TokenKind, value: &str) -> Result<Clause, IndexError> {
         self.term(self.terms.token(mark, value)).map(|found| found.alike(0.0))
     }
 
-    /// A word in a text.
+    /// Matches a word in a text.
     fn word(&self, field: Field, word: &str) -> Result<Clause, IndexError> {
         self.term(self.terms.word(field, word))
     }
@@ -128,41 +134,41 @@ impl<'a> Planner<'a> {
     }
 
     fn organization(&self, id: OrganizationId) -> Result<Clause, IndexError> {
-        self.token(Mark::Organization, &id.to_string())
+        self.token(TokenKind::Organization, &id.to_string())
     }
 
     fn identified(&self, identifier: &str) -> Result<Clause, IndexError> {
-        let known_by = self.token(Mark::Identifier, identifier)?;
+        let known_by = self.token(TokenKind::Identifier, identifier)?;
         let Some((kind, id)) = sources::named_by(identifier) else { return Ok(known_by) };
         Ok(Clause::any([known_by, self.record(kind, id)?]))
     }
 
-    /// What a text names in another spelling, or by the beginning of an address: serial numbers without dashes, phone numbers by their
-    /// digits, networks, beginnings of hardware addresses.
+    /// Matches identifiers in another spelling or by the beginning of an address: serial numbers without dashes, phone
+    /// numbers by their digits, networks, and beginnings of hardware addresses.
     fn identified_loosely(&self, raw: &str) -> Result<Clause, IndexError> {
         let mut ways = Vec::new();
         for compact in [text::phone(raw), text::compact(raw)].into_iter().flatten() {
-            ways.push(self.token(Mark::Compact, &compact)?);
+            ways.push(self.token(TokenKind::Compact, &compact)?);
         }
         if let Some((first, last)) = text::network(raw) {
             ways.push(self.in_network(&first, &last));
         }
         if let Some(digits) = text::mac_beginning(raw) {
-            ways.push(beginning(fields().tokens, &self.terms.token_text(Mark::Attribute(Attribute::Mac), &digits)));
+            ways.push(beginning(fields().tokens, &self.terms.token_text(TokenKind::Attribute(Attribute::Mac), &digits)));
         }
         Ok(Clause::any(ways))
     }
 
     fn in_network(&self, first: &str, last: &str) -> Clause {
-        let text = |address: &str| self.terms.token_text(Mark::Attribute(Attribute::Address), address);
+        let text = |address: &str| self.terms.token_text(TokenKind::Attribute(Attribute::Address), address);
         between(fields().tokens, &text(first), &words::successor(&text(last)))
     }
 
-    /// The tenant's record with this id.
+    /// The record of this tenant with this id.
     fn record(&self, kind: Kind, id: RecordId) -> Result<Clause, IndexError> {
-        let named = self.term(key_term(&DocumentKey { tenant_id: self.sight.tenant_id, kind, id }))?.alike(0.0);
-        // Keys are the terms that do not tell the tenant.
-        Ok(Clause::all([named, self.token(Mark::All, "")?]))
+        let named = self.term(key_term(&DocumentKey { tenant_id: self.visibility.tenant_id, kind, id }))?.alike(0.0);
+        // Keys are terms without a tenant prefix.
+        Ok(Clause::all([named, self.token(TokenKind::All, "")?]))
     }
 
     fn one_of(&self, organizations: impl IntoIterator<Item = OrganizationId>) -> Result<Clause, IndexError> {
@@ -170,9 +176,9 @@ impl<'a> Planner<'a> {
         Ok(Clause::any(found.collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// What belongs to the organizations that the caller reaches and asks for; `None`: everything does.
+    /// Limits matches to the organizations that the caller may see and has asked for. `None` means no limit.
     fn in_reach(&self) -> Result<Option<Clause>, IndexError> {
-        match (&self.sight.reach, self.options.organization_id) {
+        match (&self.visibility.reach, self.options.organization_id) {
             (Reach::Everything, None) => Ok(None),
             (reach, Some(id)) if reach.covers(Some(id)) => self.organization(id).map(Some),
             (_, Some(_)) => Ok(Some(Clause::Nothing)),
@@ -185,9 +191,9 @@ impl<'a> Planner<'a> {
         if seen.is_nothing() { Ok(false) } else { self.view.any(seen.matches().as_ref()) }
     }
 
-    /// Software, as devices within reach have it.
-    pub fn devices_with(&self, software: &str) -> Result<Asked, IndexError> {
-        let devices = self.token(Mark::Software, software)?;
+    /// The devices within reach that have a software package.
+    pub fn devices_with(&self, software: &str) -> Result<BoxedQuery, IndexError> {
+        let devices = self.token(TokenKind::Software, software)?;
         Ok(Clause::all([devices].into_iter().chain(self.in_reach()?)).matches())
     }
 
@@ -196,11 +202,11 @@ impl<'a> Planner<'a> {
     }
 
     pub fn plan(&self, query: &Query) -> Result<Plan, IndexError> {
-        let (mut matching, mut excluded, mut in_name, mut sought) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut matching, mut excluded, mut in_name, mut search_terms) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let mut elsewhere = false;
         let last = query.groups.len().saturating_sub(1);
         for (place, group) in query.groups.iter().enumerate() {
-            let (sides, fields) = self.group(group, place == last, &mut sought)?;
+            let (sides, fields) = self.group(group, place == last, &mut search_terms)?;
             if group.negated {
                 excluded.push(Clause::any([sides.any(), fields]));
                 continue;
@@ -211,19 +217,19 @@ impl<'a> Planner<'a> {
             matching.push(Clause::any([sides.any(), fields]));
         }
         if matching.is_empty() {
-            matching.push(self.token(Mark::All, "")?);
+            matching.push(self.token(TokenKind::All, "")?);
         }
         let within = self.within.iter().cloned();
         let matching = Clause::all(matching.into_iter().chain(within)).without(excluded);
         let ranked = self.options.order == Order::Relevance;
-        // When nothing is found but in names, every match has all words in its name.
+        // If there are matches only in names, every match has all words in its name.
         let lift = if ranked && !elsewhere && !in_name.is_empty() { rank::ALL_IN_NAME } else { 0.0 };
         let tiers = if ranked { self.tiers(query, in_name, elsewhere)? } else { Vec::new() };
         let tiers = tiers.into_iter().filter(|(tier, _)| !tier.is_nothing()).map(|(tier, score)| (tier.matches(), score)).collect();
-        Ok(Plan { matching, lift, tiers, sought })
+        Ok(Plan { matching, lift, tiers, search_terms })
     }
 
-    /// What lifts a match above others.
+    /// The clauses that raise the rank of a match.
     fn tiers(&self, query: &Query, in_name: Vec<Clause>, elsewhere: bool) -> Result<Vec<(Clause, f32)>, IndexError> {
         let mut tiers = Vec::new();
         let raws = query.groups.iter().filter(|group| !group.negated).flat_map(|group| &group.any).filter_map(|term| match term {
@@ -242,16 +248,16 @@ impl<'a> Planner<'a> {
         let all = elsewhere.then(|| Clause::all(in_name));
         if query.is_plain() {
             let whole = query.plain_words().join(" ");
-            let start = self.token(Mark::Start, cut(&whole, LONGEST_START))?;
-            tiers.push((self.token(Mark::Name, &whole)?, rank::NAME));
+            let start = self.token(TokenKind::Start, cut(&whole, LONGEST_START))?;
+            tiers.push((self.token(TokenKind::Name, &whole)?, rank::NAME));
             tiers.push((Clause::all([start].into_iter().chain(all.clone())), rank::START));
         }
         tiers.extend(all.map(|all| (all, rank::ALL_IN_NAME)));
         Ok(tiers)
     }
 
-    /// What matches a group: by text, and by fields.
-    fn group(&self, group: &Group, is_last: bool, sought: &mut Vec<Sought>) -> Result<(Sides, Clause), IndexError> {
+    /// The matches of a group: by text, and by field.
+    fn group(&self, group: &Group, is_last: bool, search_terms: &mut Vec<SearchTerm>) -> Result<(Sides, Clause), IndexError> {
         let (mut in_name, mut elsewhere, mut by_field) = (Vec::new(), Vec::new(), Vec::new());
         for term in &group.any {
             if let Term::Field(condition) = term {
@@ -263,52 +269,56 @@ impl<'a> Planner<'a> {
             in_name.push(sides.in_name);
             elsewhere.push(sides.elsewhere);
             if !group.negated {
-                sought.push(found);
+                search_terms.push(found);
             }
         }
         Ok((Sides { in_name: Clause::any(in_name), elsewhere: Clause::any(elsewhere) }, Clause::any(by_field)))
     }
 
-    /// Chooses how a term is looked for: as it is; else as the beginning of a word; else with typos.
-    fn seek(&self, term: &Term, is_last: bool) -> Result<Sought, IndexError> {
-        let sought =
-            |raw: &str, words: &[String], kind| Sought { raw: raw.to_owned(), words: words.to_vec(), kind, meant: Vec::new() };
+    /// Chooses how to search for a term: exactly, else as the beginning of a word, else with typos.
+    fn seek(&self, term: &Term, is_last: bool) -> Result<SearchTerm, IndexError> {
+        let new_term = |raw: &str, words: &[String], kind| SearchTerm {
+            raw: raw.to_owned(),
+            words: words.to_vec(),
+            kind,
+            candidates: Vec::new(),
+        };
         let (raw, words) = match term {
             Term::Word { raw, words } => (raw, words),
-            Term::Prefix { words } => return Ok(sought(&words.join(" "), words, MatchKind::Prefix)),
-            Term::Phrase { words } => return Ok(sought(&words.join(" "), words, MatchKind::Phrase)),
-            Term::Field(_) => return Ok(sought("", &[], MatchKind::Exact)),
+            Term::Prefix { words } => return Ok(new_term(&words.join(" "), words, MatchKind::Prefix)),
+            Term::Phrase { words } => return Ok(new_term(&words.join(" "), words, MatchKind::Phrase)),
+            Term::Field(_) => return Ok(new_term("", &[], MatchKind::Exact)),
         };
-        let exact = sought(raw, words, MatchKind::Exact);
-        let begun = sought(raw, words, MatchKind::Prefix);
+        let exact = new_term(raw, words, MatchKind::Exact);
+        let by_prefix = new_term(raw, words, MatchKind::Prefix);
         if is_last && self.options.mode == Mode::Suggest {
-            if self.is_seen(self.sides(&begun)?.any())? {
-                return Ok(begun);
+            if self.is_seen(self.sides(&by_prefix)?.any())? {
+                return Ok(by_prefix);
             }
         } else if self.is_seen(self.sides(&exact)?.any())? {
             return Ok(exact);
-        } else if words.last().is_some_and(|word| word.chars().count() > 1) && self.is_seen(self.sides(&begun)?.any())? {
-            return Ok(begun);
+        } else if words.last().is_some_and(|word| word.chars().count() > 1) && self.is_seen(self.sides(&by_prefix)?.any())? {
+            return Ok(by_prefix);
         }
         if !self.options.fuzzy || identified_only(raw) {
             return Ok(exact);
         }
-        let mut meant = Vec::new();
+        let mut candidates = Vec::new();
         for word in words {
-            meant.push(self.meant(word, text::typos_allowed(word))?);
+            candidates.push(self.candidates(word, text::typos_allowed(word))?);
         }
-        let fuzzy = Sought { kind: MatchKind::Fuzzy, meant, ..exact.clone() };
+        let fuzzy = SearchTerm { kind: MatchKind::Fuzzy, candidates, ..exact.clone() };
         Ok(if self.is_seen(self.sides(&fuzzy)?.any())? { fuzzy } else { exact })
     }
 
-    /// What a word may have meant: itself, and its neighbours.
-    fn meant(&self, word: &str, typos: u8) -> Result<Vec<Meant>, IndexError> {
-        let mut meant = self.similar(word, typos)?;
-        meant.insert(0, Meant { word: word.to_owned(), typos: 0, frequency: 0 });
-        Ok(meant)
+    /// The candidates for a word: the word itself and similar words.
+    fn candidates(&self, word: &str, typos: u8) -> Result<Vec<SimilarWord>, IndexError> {
+        let mut candidates = self.similar(word, typos)?;
+        candidates.insert(0, SimilarWord { word: word.to_owned(), typos: 0, frequency: 0 });
+        Ok(candidates)
     }
 
-    fn similar(&self, word: &str, typos: u8) -> Result<Vec<Meant>, IndexError> {
+    fn similar(&self, word: &str, typos: u8) -> Result<Vec<SimilarWord>, IndexError> {
         let asked = (word.to_owned(), typos);
         if let Some(known) = self.similar.borrow().get(&asked) {
             return Ok(known.clone());
@@ -318,7 +328,7 @@ impl<'a> Planner<'a> {
         Ok(found)
     }
 
-    /// The nearest word that the caller can find something by, if this one finds nothing.
+    /// The most similar word that finds something the caller may see, if this word finds nothing.
     pub fn correction(&self, word: &str) -> Result<Option<String>, IndexError> {
         if self.is_seen(self.in_text(word)?)? {
             return Ok(None);
@@ -345,9 +355,9 @@ impl<'a> Planner<'a> {
         Ok(Clause::any(found.collect::<Result<Vec<_>, _>>()?))
     }
 
-    /// What matches a term. It depends on no other term, so that a term more never finds more.
-    fn sides(&self, sought: &Sought) -> Result<Sides, IndexError> {
-        let Sought { raw, words, kind, meant } = sought;
+    /// The matches of a term. They do not depend on other terms, so adding a term never adds matches.
+    fn sides(&self, term: &SearchTerm) -> Result<Sides, IndexError> {
+        let SearchTerm { raw, words, kind, candidates } = term;
         let in_body = self.options.mode == Mode::Full;
         match kind {
             MatchKind::Exact | MatchKind::Phrase => {
@@ -365,16 +375,16 @@ impl<'a> Planner<'a> {
                 }
                 Ok(Sides { in_name, elsewhere: Clause::any(elsewhere) })
             }
-            MatchKind::Prefix => self.begun(raw, words, in_body),
+            MatchKind::Prefix => self.by_prefix(raw, words, in_body),
             MatchKind::Fuzzy => {
-                let in_name = self.with_typos(fields().name, meant)?.times(NAME_WEIGHT);
-                let elsewhere = if in_body { self.with_typos(fields().body, meant)? } else { Clause::Nothing };
+                let in_name = self.with_typos(fields().name, candidates)?.times(NAME_WEIGHT);
+                let elsewhere = if in_body { self.with_typos(fields().body, candidates)? } else { Clause::Nothing };
                 Ok(Sides { in_name, elsewhere })
             }
         }
     }
 
-    /// Words that follow each other.
+    /// Matches words that follow each other.
     fn side_by_side(&self, field: Field, words: &[String]) -> Result<Clause, IndexError> {
         let each = words.iter().map(|word| self.word(field, word)).collect::<Result<Vec<_>, _>>()?;
         if words.len() < 2 || each.iter().any(Clause::is_nothing) {
@@ -384,20 +394,20 @@ impl<'a> Planner<'a> {
         Ok(Clause::Weighed(Box::new(PhraseQuery::new(found))))
     }
 
-    /// All words, each as it may have been meant.
-    fn with_typos(&self, field: Field, meant: &[Vec<Meant>]) -> Result<Clause, IndexError> {
-        let each = meant.iter().map(|meant| {
-            let found = meant.iter().map(|meant| {
-                let weight = TYPO_WEIGHTS.get(usize::from(meant.typos)).copied().unwrap_or_default();
-                self.word(field, &meant.word).map(|found| found.times(weight))
+    /// Matches all words, each with its candidates.
+    fn with_typos(&self, field: Field, candidates: &[Vec<SimilarWord>]) -> Result<Clause, IndexError> {
+        let each = candidates.iter().map(|candidates| {
+            let found = candidates.iter().map(|candidate| {
+                let weight = TYPO_WEIGHTS.get(usize::from(candidate.typos)).copied().unwrap_or_default();
+                self.word(field, &candidate.word).map(|found| found.times(weight))
             });
             Ok(Clause::any(found.collect::<Result<Vec<_>, IndexError>>()?))
         });
         Ok(Clause::all(each.collect::<Result<Vec<_>, IndexError>>()?))
     }
 
-    /// The last word goes on; those before it are whole.
-    fn begun(&self, raw: &str, words: &[String], in_body: bool) -> Result<Sides, IndexError> {
+    /// Matches the beginning of the last word, and all other words in full.
+    fn by_prefix(&self, raw: &str, words: &[String], in_body: bool) -> Result<Sides, IndexError> {
         let Some((last, before)) = words.split_last() else {
             return Ok(Sides { in_name: Clause::Nothing, elsewhere: Clause::Nothing });
         };
@@ -406,7 +416,7 @@ impl<'a> Planner<'a> {
             Ok::<_, IndexError>(Clause::all(whole.chain([Ok(end)]).collect::<Result<Vec<_>, _>>()?))
         };
         let end = if last.chars().count() <= LONGEST_GRAM {
-            self.token(Mark::Gram, last)?
+            self.token(TokenKind::Gram, last)?
         } else {
             beginning(fields().name, &format!("{}{last}", self.terms.prefix))
         };
@@ -419,10 +429,10 @@ impl<'a> Planner<'a> {
         Ok(Sides { in_name, elsewhere })
     }
 
-    /// What belongs to an organization that has these words in its name: `acme printer` finds the printers of Acme.
+    /// Matches everything that belongs to an organization with these words in its name: `acme printer` finds the printers of Acme.
     fn of_organizations_named(&self, words: &[String]) -> Result<Clause, IndexError> {
         let mut named = words.iter().map(|word| self.word(fields().name, word)).collect::<Result<Vec<_>, _>>()?;
-        named.push(self.token(Mark::Kind, Kind::Organization.name())?);
+        named.push(self.token(TokenKind::Kind, Kind::Organization.name())?);
         named.extend(self.in_reach()?);
         let ids = self.ids(Clause::all(named))?;
         Ok(self.one_of(ids.into_iter().map(|id| OrganizationId::from_bytes(id.to_be_bytes())))?.alike(0.1))
@@ -434,8 +444,8 @@ impl<'a> Planner<'a> {
 
     fn condition(&self, condition: &Condition) -> Result<Clause, IndexError> {
         match condition {
-            Condition::Kind(kind) => self.token(Mark::Kind, kind.name()),
-            Condition::State(state) => self.token(Mark::State, state.name()),
+            Condition::Kind(kind) => self.token(TokenKind::Kind, kind.name()),
+            Condition::State(state) => self.token(TokenKind::State, state.name()),
             Condition::Organization(name) => {
                 let ids = self.named(Kind::Organization, name)?;
                 self.one_of(ids.into_iter().map(|id| OrganizationId::from_bytes(id.to_be_bytes())))
@@ -444,39 +454,39 @@ impl<'a> Planner<'a> {
                 let ids = self.named(Kind::User, value)?.into_iter();
                 let assigned = ids.map(|id| {
                     let id = tenantd_base::id::UserId::from_bytes(id.to_be_bytes());
-                    self.token(Mark::Attribute(Attribute::Assignee), &id.to_string())
+                    self.token(TokenKind::Attribute(Attribute::Assignee), &id.to_string())
                 });
                 Ok(Clause::any(assigned.collect::<Result<Vec<_>, _>>()?))
             }
             Condition::Network { first, last } => Ok(self.in_network(first, last)),
             Condition::Attribute { attribute, value, prefix: true } => {
-                Ok(beginning(fields().tokens, &self.terms.token_text(Mark::Attribute(*attribute), value)))
+                Ok(beginning(fields().tokens, &self.terms.token_text(TokenKind::Attribute(*attribute), value)))
             }
-            Condition::Attribute { attribute, value, prefix: false } => self.token(Mark::Attribute(*attribute), value),
+            Condition::Attribute { attribute, value, prefix: false } => self.token(TokenKind::Attribute(*attribute), value),
             Condition::Updated { from, until } => {
                 let time =
                     |at: Timestamp| IndexTerm::from_field_u64(fields().updated, u64::try_from(at.as_millis()).unwrap_or_default());
                 let from =
                     from.map_or(Bound::Included(IndexTerm::from_field_u64(fields().updated, 0)), |at| Bound::Included(time(at)));
                 let until = until.map_or(Bound::Unbounded, |at| Bound::Excluded(time(at)));
-                // Times are the values that do not tell the tenant.
-                Ok(Clause::all([Clause::Alike(Box::new(RangeQuery::new(from, until)), 0.0), self.token(Mark::All, "")?]))
+                // Times are terms without a tenant prefix.
+                Ok(Clause::all([Clause::Alike(Box::new(RangeQuery::new(from, until)), 0.0), self.token(TokenKind::All, "")?]))
             }
         }
     }
 
-    /// The records of a type that a name, the beginning of one, or an identifier stands for.
+    /// The records of a type that a name, the beginning of a name, or an identifier refers to.
     fn named(&self, kind: Kind, name: &str) -> Result<Vec<u128>, IndexError> {
         let name = name.trim_end_matches('*');
         let mut ways = vec![self.identified(&text::identifier(name))?];
-        ways.push(self.begun(name, &text::tokens(name), false)?.in_name);
-        let kind = self.token(Mark::Kind, kind.name())?;
-        // Names of people stand in what they are assigned to: whoever sees that may ask by them.
+        ways.push(self.by_prefix(name, &text::tokens(name), false)?.in_name);
+        let kind = self.token(TokenKind::Kind, kind.name())?;
+        // Records show the names of the people they are assigned to, so anyone who sees the record may search by the name.
         self.ids(Clause::all([kind, Clause::any(ways)]))
     }
 }
 
-/// Whether a text can only be an identifier, which is right or wrong.
+/// Whether a text can only be an identifier, so that typos make no sense.
 fn identified_only(raw: &str) -> bool {
     let is_address = text::ip(raw).is_some() || text::mac(raw).is_some() || text::network(raw).is_some();
     raw.contains('@') || is_address || text::phone(raw).is_some()

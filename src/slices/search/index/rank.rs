@@ -1,19 +1,19 @@
-//! The order of hits, packed into one number: tier, then how well the text fits, then open before closed, then the newest first.
+//! The order of hits, packed into one number: the tier, then the text score, then open before closed, then the newest first.
 //!
-//! The index adds up scores in floating point. A tier adds a power of two above everything that text can add, so that the sum can be
-//! taken apart again. The fit of the text counts in steps, so that it does not drown what comes after it.
+//! The index adds scores in floating point. Each tier adds a power of two that is larger than any text score, so the sum can
+//! be split again. The text score is reduced to coarse steps, so that it does not hide the criteria after it.
 
 use std::cmp::Ordering;
 
 use super::super::model::Place;
 
-/// Above all that text adds.
+/// Larger than any text score.
 const STEP: f32 = 256.0;
 pub const IDENTIFIER: f32 = 16.0 * STEP;
 pub const NAME: f32 = 8.0 * STEP;
 pub const START: f32 = 4.0 * STEP;
 pub const ALL_IN_NAME: f32 = 2.0 * STEP;
-/// Brings the scores of 16 rare words in two fields below [`STEP`].
+/// Keeps the scores of 16 rare words in two fields below [`STEP`].
 pub const TEXT_WEIGHT: f32 = 0.125;
 
 const OPEN_BIT: u32 = 47;
@@ -21,31 +21,31 @@ const FIT_BITS: u32 = 48;
 const TIER_BITS: u32 = 56;
 const MOST_MILLIS: u64 = (1 << OPEN_BIT) - 1;
 
-/// The rank of a match: the higher, the earlier.
+/// The rank of a match. Higher ranks come first.
 pub fn by_relevance(score: f32, open: bool, updated_millis: u64) -> u64 {
     by_score(score) | by_age(open, updated_millis)
 }
 
-/// What the score says of the rank.
+/// The part of the rank that comes from the score.
 #[inline]
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to the range before")]
 pub fn by_score(score: f32) -> u64 {
     let tier = (score / STEP).clamp(0.0, 255.0) as u8;
     let text = (score - f32::from(tier) * STEP).max(1.0 / STEP);
-    // The exponent and the first bit behind the point: two steps for every doubling.
+    // The exponent and the first fraction bit: two steps per doubling.
     let step = |number: f32| number.to_bits() >> 22;
     let fit = (step(text) - step(1.0 / STEP)).min(255);
     u64::from(tier) << TIER_BITS | u64::from(fit) << FIT_BITS
 }
 
-/// What counts among matches whose scores say the same.
+/// The part of the rank that decides between equal scores.
 #[inline]
 pub const fn by_age(open: bool, updated_millis: u64) -> u64 {
     let millis = if updated_millis < MOST_MILLIS { updated_millis } else { MOST_MILLIS };
     (open as u64) << OPEN_BIT | millis
 }
 
-/// Keeps the best places behind a given one.
+/// Keeps the best matches after a given place.
 #[derive(Debug)]
 pub struct Best<T> {
     heap: std::collections::BinaryHeap<std::cmp::Reverse<Ranked<T>>>,
@@ -88,14 +88,14 @@ impl<T> Best<T> {
         self.most
     }
 
-    /// How a rank stands to the place behind which the best are kept: what ranks less is behind it, and of what ranks the same the id
-    /// decides.
+    /// Compares a rank with the place after which matches are kept. A lower rank comes after that place. For the same rank,
+    /// the id decides.
     #[inline]
     pub fn standing_of(&self, rank: u64) -> Ordering {
         self.after.map_or(Ordering::Less, |after| rank.cmp(&after.rank))
     }
 
-    /// Offers a match. Its id is only asked for when its rank may be among the best.
+    /// Offers a match. Computes its id only if its rank may be among the best.
     pub fn offer(&mut self, rank: u64, id: impl FnOnce() -> u128, what: impl FnOnce() -> T) {
         let full = self.heap.len() == self.most;
         let outranked = full && self.heap.peek().is_some_and(|worst| rank < worst.0.place.rank);
@@ -112,7 +112,7 @@ impl<T> Best<T> {
         }
     }
 
-    /// The best first.
+    /// The best matches first.
     pub fn into_sorted(self) -> Vec<Ranked<T>> {
         self.heap.into_sorted_vec().into_iter().map(|reversed| reversed.0).collect()
     }
@@ -130,14 +130,14 @@ mod tests {
     }
 
     #[test]
-    fn like_fits_are_ordered_by_openness_and_then_by_time() {
+    fn equal_scores_are_ordered_by_openness_and_then_by_time() {
         assert!(by_relevance(3.0, true, 1) > by_relevance(3.1, false, 9));
         assert!(by_relevance(3.0, true, 2) > by_relevance(3.1, true, 1));
         assert!(by_relevance(12.0, false, 1) > by_relevance(3.0, true, 9));
     }
 
     #[test]
-    fn the_best_behind_a_place_are_kept_in_order() {
+    fn the_best_after_a_place_are_kept_in_order() {
         let kept = |after| {
             let mut best = Best::new(2, after);
             for (rank, id) in [(5, 1), (9, 2), (5, 3), (7, 4), (1, 5)] {

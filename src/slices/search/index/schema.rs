@@ -1,7 +1,7 @@
-//! How a document lies in the index.
+//! The schema of the index.
 //!
-//! **Invariant:** every term but a document's key begins with its tenant, so that no walk over terms leaves the tenant and a tenant's
-//! lists are as short as if it were alone. Texts are not kept: a hit is shown from its record.
+//! **Invariant:** every term except a document's key begins with its tenant. A walk over terms therefore never leaves the
+//! tenant, and posting lists are as short as if the tenant were alone. Texts are not stored: a hit is shown from its record.
 
 use std::sync::LazyLock;
 
@@ -18,48 +18,49 @@ use super::super::{
     text,
 };
 
-/// Raised with every change of what is in the index: an index of another format is built anew.
+/// Increase this with every change of the index contents. An index with a different format is rebuilt.
 pub const FORMAT: u32 = 3;
 
 const TOKENIZER: &str = "tenant";
-/// Between the tenant and each term of a text that is handed to the tokenizer.
+/// Separates the tenant and the terms in the text that the tokenizer receives.
 const SEPARATOR: char = '\u{1f}';
 
-/// How many letters of the beginnings of words and of names are terms of their own, so that a short beginning is one list.
+/// The maximum length of the beginnings of words and of names that are stored as terms, so that a short beginning needs only
+/// one posting list.
 pub const LONGEST_GRAM: usize = 8;
 pub const LONGEST_START: usize = 12;
-/// The most bytes of a document's text that count.
+/// The maximum size of a document's text in bytes. The rest is ignored.
 const MOST_TEXT: usize = 64 << 10;
 
-/// The fields whose identifiers are also found without the signs between their parts.
+/// Fields whose identifiers are also found without their separators.
 const COMPACTED: [&str; 3] = ["serial", "external_id", "provider_vm_id"];
-/// The most phone numbers of one text that count.
+/// The maximum number of phone numbers per text.
 const MOST_PHONES: usize = 20;
 
-/// What a term in [`Fields::tokens`] stands for.
+/// The meaning of a term in [`Fields::tokens`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
-    /// Every document has it.
+pub enum TokenKind {
+    /// A term that every document has.
     All,
     Kind,
     Organization,
     State,
-    /// What it is named by exactly, but for its id: that is in its [key](Fields::key).
+    /// An exact identifier other than the record's id, which is in the [key](Fields::key).
     Identifier,
-    /// The same without the signs between its parts, and phone numbers by their digits.
+    /// An identifier without separators, or the digits of a phone number.
     Compact,
     /// The whole name.
     Name,
-    /// How the name begins.
+    /// The beginning of the name.
     Start,
-    /// How a word of the name begins.
+    /// The beginning of a word in the name.
     Gram,
     /// An installed package.
     Software,
     Attribute(Attribute),
 }
 
-impl Mark {
+impl TokenKind {
     const fn letter(self) -> char {
         match self {
             Self::All => '*',
@@ -87,11 +88,11 @@ impl Mark {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Fields {
-    /// Names the document, to replace and remove it.
+    /// Identifies the document, to replace or remove it.
     pub key: Field,
     pub name: Field,
     pub body: Field,
-    /// Everything that is compared as a whole, by its [`Mark`].
+    /// Values that are compared as a whole, each with its [`TokenKind`].
     pub tokens: Field,
     pub id_high: Field,
     pub id_low: Field,
@@ -139,7 +140,7 @@ pub fn schema() -> Schema {
     LAYOUT.schema.clone()
 }
 
-/// Prepares an index, on the disk or in memory.
+/// A builder for an index on disk or in memory.
 pub fn builder() -> tantivy::IndexBuilder {
     Index::builder().schema(schema()).settings(IndexSettings::default()).tokenizers(tokenizers())
 }
@@ -150,13 +151,13 @@ pub fn tokenizers() -> TokenizerManager {
     tokenizers
 }
 
-/// What all terms of a tenant begin with.
+/// The prefix of all terms of a tenant.
 pub fn tenant_prefix(tenant: TenantId) -> String {
     let text = tenant.to_string();
     text.split_once('_').map_or(text.clone(), |(_, id)| id.to_owned())
 }
 
-/// Makes the terms of one tenant.
+/// Builds the terms of one tenant.
 #[derive(Clone, Debug)]
 pub struct Terms {
     pub prefix: String,
@@ -167,17 +168,17 @@ impl Terms {
         Self { prefix: tenant_prefix(tenant) }
     }
 
-    /// A word of a name or of other text.
+    /// A word of a name or of another text.
     pub fn word(&self, field: Field, word: &str) -> Term {
         Term::from_field_text(field, &format!("{}{word}", self.prefix))
     }
 
     /// The text of a term in [`Fields::tokens`].
-    pub fn token_text(&self, mark: Mark, value: &str) -> String {
+    pub fn token_text(&self, mark: TokenKind, value: &str) -> String {
         format!("{}{}{value}", self.prefix, mark.letter())
     }
 
-    pub fn token(&self, mark: Mark, value: &str) -> Term {
+    pub fn token(&self, mark: TokenKind, value: &str) -> Term {
         Term::from_field_text(fields().tokens, &self.token_text(mark, value))
     }
 }
@@ -190,7 +191,7 @@ fn key_bytes(key: &DocumentKey) -> Vec<u8> {
     [&key.id[..], &[key.kind.code()]].concat()
 }
 
-/// Type, state and whether it is open, in one number.
+/// Type, state and openness in one number.
 pub fn traits(kind: Kind, state: Option<State>) -> u64 {
     let open = state.is_none_or(State::is_open);
     u64::from(kind.code()) | u64::from(state.map_or(0, |state| state.code() + 1)) << 8 | u64::from(open) << 16
@@ -206,13 +207,13 @@ pub const fn is_open(traits: u64) -> bool {
     traits >> 16 & 1 == 1
 }
 
-/// The beginnings of a text, up to a length in letters.
+/// The beginnings of a text, up to a maximum length in letters.
 fn beginnings(text: &str, longest: usize) -> impl Iterator<Item = &str> {
     let ends = text.char_indices().map(|(at, letter)| at + letter.len_utf8()).take(longest);
     ends.filter_map(|end| text.get(..end))
 }
 
-/// Cuts a text at a boundary of letters.
+/// Truncates a text to a number of letters.
 pub fn cut(text: &str, letters: usize) -> &str {
     text.char_indices().nth(letters).and_then(|(at, _)| text.get(..at)).unwrap_or(text)
 }
@@ -234,7 +235,7 @@ impl Joined {
         }
     }
 
-    fn mark(&mut self, mark: Mark, value: &str) {
+    fn mark(&mut self, mark: TokenKind, value: &str) {
         let mut letter = [0; 4];
         self.text.push(SEPARATOR);
         self.text.push_str(mark.letter().encode_utf8(&mut letter));
@@ -242,7 +243,7 @@ impl Joined {
     }
 }
 
-/// The document as the index takes it.
+/// Converts a document into the form that the index stores.
 pub fn render(document: &Document) -> TantivyDocument {
     let fields = fields();
     let prefix = tenant_prefix(document.tenant_id);
@@ -259,31 +260,31 @@ pub fn render(document: &Document) -> TantivyDocument {
         }
     }
 
-    tokens.mark(Mark::All, "");
-    tokens.mark(Mark::Kind, document.kind.name());
-    tokens.mark(Mark::Name, &whole);
-    // Where words begin alike, a document has a term more than once, which is the same as having it.
-    words.iter().flat_map(|word| beginnings(word, LONGEST_GRAM)).for_each(|gram| tokens.mark(Mark::Gram, gram));
-    beginnings(&whole, LONGEST_START).for_each(|start| tokens.mark(Mark::Start, start));
-    document.identifiers.iter().for_each(|(_, value)| tokens.mark(Mark::Identifier, &text::identifier(value)));
+    tokens.mark(TokenKind::All, "");
+    tokens.mark(TokenKind::Kind, document.kind.name());
+    tokens.mark(TokenKind::Name, &whole);
+    // Words with a common beginning produce the same term more than once. That has no effect.
+    words.iter().flat_map(|word| beginnings(word, LONGEST_GRAM)).for_each(|gram| tokens.mark(TokenKind::Gram, gram));
+    beginnings(&whole, LONGEST_START).for_each(|start| tokens.mark(TokenKind::Start, start));
+    document.identifiers.iter().for_each(|(_, value)| tokens.mark(TokenKind::Identifier, &text::identifier(value)));
     for (field, value) in document.texts.iter().chain(&document.identifiers) {
         let value = value.get(..value.floor_char_boundary(MOST_TEXT)).unwrap_or_default();
         let identifier = text::compact(value).filter(|_| COMPACTED.contains(field));
-        text::phones(value).into_iter().take(MOST_PHONES).chain(identifier).for_each(|term| tokens.mark(Mark::Compact, &term));
+        text::phones(value).into_iter().take(MOST_PHONES).chain(identifier).for_each(|term| tokens.mark(TokenKind::Compact, &term));
     }
     for (attribute, value) in &document.attributes {
-        tokens.mark(Mark::Attribute(*attribute), value);
+        tokens.mark(TokenKind::Attribute(*attribute), value);
         if let (Attribute::Ip, Ok(address)) = (attribute, value.parse()) {
-            tokens.mark(Mark::Attribute(Attribute::Address), &text::sortable(address));
+            tokens.mark(TokenKind::Attribute(Attribute::Address), &text::sortable(address));
         }
     }
-    document.software.iter().for_each(|name| tokens.mark(Mark::Software, &text::whole(name)));
+    document.software.iter().for_each(|name| tokens.mark(TokenKind::Software, &text::whole(name)));
     if let Some(state) = document.state {
-        tokens.mark(Mark::State, state.name());
+        tokens.mark(TokenKind::State, state.name());
     }
     let mut rendered = TantivyDocument::default();
     if let Some(organization) = document.organization_id {
-        tokens.mark(Mark::Organization, &organization.to_string());
+        tokens.mark(TokenKind::Organization, &organization.to_string());
         rendered.add_bytes(fields.organization, organization.as_bytes());
     }
     let id = u128::from_be_bytes(document.id);
@@ -298,7 +299,7 @@ pub fn render(document: &Document) -> TantivyDocument {
     rendered
 }
 
-/// Splits what [`render`] has joined, and puts the tenant in front of every term.
+/// Splits the text that [`render`] has joined, and adds the tenant prefix to every term.
 #[derive(Clone, Debug, Default)]
 struct TenantTokenizer {
     token: Token,
@@ -323,7 +324,7 @@ impl Tokenizer for TenantTokenizer {
 impl TokenStream for TenantTokens<'_> {
     fn advance(&mut self) -> bool {
         let Some(rest) = self.rest else { return false };
-        // Terms are short: to look at each byte takes less than to prepare a search.
+        // Terms are short, so a byte loop is faster than preparing a search.
         let end = rest.bytes().position(|byte| char::from(byte) == SEPARATOR);
         let (term, rest) = end.and_then(|end| Some((rest.get(..end)?, Some(rest.get(end + 1..)?)))).unwrap_or((rest, None));
         self.rest = rest;

@@ -1,6 +1,6 @@
-//! Keeps the index: opens it, brings what is new to the disk in batches, and builds it anew when it must. Each activation does a bounded
-//! piece, so that the server can stop at any time. While the disk is full it writes nothing: what is new stays in memory, and a build is
-//! given up and begun again when there is room for it.
+//! Maintains the index: opens it, writes new documents to disk in batches, and rebuilds it when necessary. Each activation
+//! does a bounded amount of work, so the server can stop at any time. While the disk is full, nothing is written: new
+//! documents stay in memory, and a build is abandoned and started again when there is room.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -14,29 +14,29 @@ use tenantd_store::{
 };
 
 use super::{
-    Build, Caught, Disk, SearchIndex, continues,
+    Build, CatchUp, Disk, SearchIndex, continues,
     disk::{Position, remove_unfinished},
     lock,
     overlay::{MOST_FRESH, Overlay},
 };
 use crate::error::IndexError;
 
-/// How long changes gather before they are written together, unless they are many: a commit costs much more than a document, and its
-/// syncs hold up whoever writes to the same disk. No search waits for it.
-const GATHERS: Duration = Duration::from_secs(5);
-/// How often it is looked meanwhile whether they are many.
-const LOOKS: u32 = 5;
-/// How far the durable place may be behind while no event concerns the index.
-const UNWRITTEN: u64 = 10_000;
-/// From how many documents on a build is told of: a small one is done at once.
+/// The interval between commits, unless there are many changes. A commit costs much more than a document, and its syncs delay
+/// other writers on the same disk. No search waits for a commit.
+const COMMIT_INTERVAL: Duration = Duration::from_secs(5);
+/// How often per interval to check whether there are many changes.
+const CHECKS_PER_INTERVAL: u32 = 5;
+/// How many events the durable position may lag behind while no event concerns the index.
+const MAX_UNWRITTEN: u64 = 10_000;
+/// Builds with at least this many documents are reported. Smaller ones finish quickly.
 const LONG_BUILD: u64 = 10_000;
-/// How many steps of a build one activation takes.
+/// The number of build steps per activation.
 const BUILD_STEPS: usize = 4;
 
 #[derive(Debug)]
 pub struct IndexTask {
     index: SearchIndex,
-    /// The log's version when this task last looked.
+    /// The version of the log at the last activation.
     seen: AtomicU64,
     written_at: AtomicU64,
 }
@@ -68,9 +68,9 @@ impl Task for IndexTask {
             () = inner.woken.notified() => {}
             () = async {
                 inner.store.changed(catalog::EVENT_HEAD, self.seen.load(Ordering::SeqCst)).await;
-                for _ in 0..LOOKS {
-                    tokio::time::sleep(GATHERS / LOOKS).await;
-                    if self.index.has_many_to_take_up() {
+                for _ in 0..CHECKS_PER_INTERVAL {
+                    tokio::time::sleep(COMMIT_INTERVAL / CHECKS_PER_INTERVAL).await;
+                    if self.index.has_large_backlog() {
                         break;
                     }
                 }
@@ -84,7 +84,7 @@ impl Task for IndexTask {
         let index = self.index.clone();
         let now = inner.clock.now();
         let waited = now.since(Timestamp::from_millis(i64::try_from(self.written_at.load(Ordering::SeqCst)).unwrap_or_default()));
-        let done = tokio::task::spawn_blocking(move || index.work(waited >= GATHERS));
+        let done = tokio::task::spawn_blocking(move || index.work(waited >= COMMIT_INTERVAL));
         let (done, wrote) = done.await.map_err(|error| TaskError(error.to_string()))??;
         if wrote {
             self.written_at.store(u64::try_from(now.as_millis()).unwrap_or_default(), Ordering::SeqCst);
@@ -96,22 +96,22 @@ impl Task for IndexTask {
     fn concern(&self) -> Option<String> {
         let status = self.index.status();
         if status.building.is_some() && self.index.inner.store.ensure_room().is_err() {
-            return Some("the index is built when the disk has room again".to_owned());
+            return Some("the search index will be built when the disk has room again".to_owned());
         }
         let long = status.building.filter(|documents| *documents >= LONG_BUILD);
-        long.map(|documents| format!("the index is being built: {documents} documents so far"))
+        long.map(|documents| format!("the search index is being built: {documents} documents so far"))
     }
 }
 
 impl SearchIndex {
-    /// Whether the next search would wait for many events to be taken up.
-    fn has_many_to_take_up(&self) -> bool {
+    /// Whether the next search would have to apply many events.
+    fn has_large_backlog(&self) -> bool {
         let covered = self.status().seq;
-        // What cannot be read is told by the work that comes next.
+        // If the log cannot be read, the next activation reports the error.
         self.inner.store.read(events::head).map_or(true, |head| head.saturating_sub(covered) >= MOST_FRESH as u64)
     }
 
-    /// A bounded piece of work; whether there is more, and whether the disk was written.
+    /// Does a bounded amount of work. Returns whether there is more, and whether the disk was written.
     fn work(&self, may_write: bool) -> Result<(Done, bool), IndexError> {
         let inner = &self.inner;
         let is_full = inner.store.ensure_room().is_err();
@@ -125,18 +125,18 @@ impl SearchIndex {
         }
         let building = if is_full { false } else { self.build_on()? };
         let head = inner.store.read(events::head)?;
-        let caught = match self.gather(head) {
+        let caught = match self.apply_unpublished(head) {
             Ok(caught) => caught,
             Err(IndexError::Engine(reason)) => {
                 if !building {
-                    tracing::warn!(reason, "the search index cannot go on and is built anew");
+                    tracing::warn!(reason, "the search index cannot continue; rebuilding it");
                     inner.rebuild.store(true, Ordering::SeqCst);
                 }
                 return Ok((if self.may_build() { Done::Some } else { Done::All }, false));
             }
             Err(other) => return Err(other),
         };
-        let many = caught == Some(Caught::Full);
+        let many = caught == Some(CatchUp::Full);
         let wrote = !is_full && (many || may_write || !building) && self.write_or_reopen()?;
         if !wrote {
             self.catch_up(head)?;
@@ -145,12 +145,12 @@ impl SearchIndex {
         Ok((if !is_full && (building || many || wants_build) { Done::Some } else { Done::All }, wrote))
     }
 
-    /// Whether there is room for a new index beside the one that is there.
+    /// Whether there is room for a second index.
     fn may_build(&self) -> bool {
         self.inner.store.volume().has_room_for(self.inner.needed.load(Ordering::SeqCst).saturating_mul(2))
     }
 
-    /// Removes what a build has left that could not go on. Another one is begun when there is twice the room that this one took.
+    /// Removes the files of an interrupted build. The next build starts when twice their size is available.
     fn give_up_build(&self, generation: u64) {
         let inner = &self.inner;
         inner.needed.store(remove_unfinished(&inner.root, generation), Ordering::SeqCst);
@@ -158,7 +158,7 @@ impl SearchIndex {
         inner.rebuild.store(true, Ordering::SeqCst);
     }
 
-    /// Writes to the disk. A writer that failed does not recover, so the index is then opened again as it was last committed.
+    /// Writes to disk. A failed writer does not recover, so after an error the index is opened again from its last commit.
     fn write_or_reopen(&self) -> Result<bool, IndexError> {
         self.write().inspect_err(|_| {
             *lock(&self.inner.disk) = None;
@@ -166,14 +166,14 @@ impl SearchIndex {
         })
     }
 
-    /// Opens what is on the disk, or sees that there has to be a new index.
+    /// Opens the index on disk, or requests a rebuild.
     fn open(&self, is_full: bool) -> Result<(), IndexError> {
         let inner = &self.inner;
         let opened = Disk::open(&inner.root, is_full)?;
         match opened {
             Some(disk) if inner.store.read(|tx| continues(tx, disk.position))? => self.install(disk),
             Some(_) => {
-                tracing::warn!("the search index belongs to another log, or is too old for this one, and is built anew");
+                tracing::warn!("the search index belongs to a different log or is too old; rebuilding it");
                 inner.rebuild.store(true, Ordering::SeqCst);
                 Ok(())
             }
@@ -190,7 +190,7 @@ impl SearchIndex {
         let view = overlay.publish()?;
         let mut writer = lock(&inner.disk);
         let mut over = lock(&inner.overlay);
-        // The writer of the index before must let go of its files first.
+        // The writer of the previous index must release its files first.
         *writer = None;
         disk.retire_others(&inner.root)?;
         *writer = Some(disk);
@@ -199,7 +199,7 @@ impl SearchIndex {
         Ok(())
     }
 
-    /// Goes on with a new index, if one is wanted; whether one still is.
+    /// Continues a requested build. Returns whether it is still unfinished.
     fn build_on(&self) -> Result<bool, IndexError> {
         let inner = &self.inner;
         if inner.rebuild.load(Ordering::SeqCst) && lock(&inner.build).is_none() {
@@ -225,11 +225,7 @@ impl SearchIndex {
                     inner.rebuilds.fetch_add(1, Ordering::SeqCst);
                     inner.needed.store(0, Ordering::SeqCst);
                     metrics::counter!("tenantd_search_rebuilds_total").increment(1);
-                    tracing::info!(
-                        seq = disk.position.seq,
-                        documents = inner.built.load(Ordering::SeqCst),
-                        "a search index was built"
-                    );
+                    tracing::info!(seq = disk.position.seq, documents = inner.built.load(Ordering::SeqCst), "search index built");
                     self.install(disk)?;
                     inner.building.store(false, Ordering::SeqCst);
                     return Ok(false);
@@ -239,17 +235,17 @@ impl SearchIndex {
         Ok(true)
     }
 
-    /// Brings what is only in memory to the disk; whether there was anything.
+    /// Writes the overlay to disk. Returns whether there was anything to write.
     fn write(&self) -> Result<bool, IndexError> {
         let inner = &self.inner;
         let mut guard = lock(&inner.disk);
         let Some(disk) = guard.as_mut() else { return Ok(false) };
-        let (forgotten, fresh, seq) = match lock(&inner.overlay).as_ref() {
-            Some(overlay) if !overlay.is_empty() || overlay.applied > overlay.durable + UNWRITTEN => overlay.snapshot(),
+        let (removed_tenants, fresh, seq) = match lock(&inner.overlay).as_ref() {
+            Some(overlay) if !overlay.is_empty() || overlay.applied > overlay.durable + MAX_UNWRITTEN => overlay.snapshot(),
             _ => return Ok(false),
         };
-        for tenant in &forgotten {
-            disk.forget(*tenant);
+        for tenant in &removed_tenants {
+            disk.remove_tenant(*tenant);
         }
         for (key, fresh) in &fresh {
             disk.write(key, fresh)?;
@@ -259,7 +255,7 @@ impl SearchIndex {
         let part = disk.part()?;
         let mut over = lock(&inner.overlay);
         if let Some(overlay) = over.as_mut().filter(|overlay| overlay.generation == disk.generation) {
-            overlay.settle(part, seq, &forgotten, &fresh);
+            overlay.settle(part, seq, &removed_tenants, &fresh);
             let view = overlay.publish()?;
             inner.view.send_replace(Some(view));
         }
@@ -276,7 +272,7 @@ impl SearchIndex {
         Ok(())
     }
 
-    /// Builds an index to its end, without a server. `progress` hears how many documents there are.
+    /// Builds a complete index without a server. Calls `progress` with the number of documents so far.
     pub fn build_offline(&self, mut progress: impl FnMut(u64)) -> Result<u64, IndexError> {
         let inner = &self.inner;
         let mut building = Build::start(&inner.root, &inner.store)?;

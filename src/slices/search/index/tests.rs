@@ -1,4 +1,4 @@
-//! The overlay and its views, without a store: what is put is found, what is replaced is found in its newest form only.
+//! The overlay and its views without a store: every document is found, and only in its newest version.
 
 use tenantd_base::{
     access::{Grants, Reach},
@@ -13,7 +13,7 @@ use tenantd_store::{
 
 use super::{
     super::{
-        model::{Attribute, Document, DocumentKey, Facets, Kind, Mode, Options, Order, Sight, State},
+        model::{Attribute, Document, DocumentKey, Facets, Kind, Mode, Options, Order, State, Visibility},
         text,
     },
     *,
@@ -70,17 +70,17 @@ fn put(overlay: &mut Overlay, document: &Document) {
     overlay.put(document.key(), Some(document));
 }
 
-/// The last bytes of the ids of what is found, the best first; and how many there are.
+/// The last bytes of the ids of the matches, the best first, and the total.
 fn found(view: &View, tenant_id: TenantId, q: &str) -> (Vec<u8>, u64) {
-    let (sight, options) = (Sight::new(tenant_id, Grants::all(), Reach::Everything), options());
-    let plan = Planner::new(view, &sight, &options).unwrap().plan(&Query::parse(q).unwrap()).unwrap();
+    let (visibility, options) = (Visibility::new(tenant_id, Grants::all(), Reach::Everything), options());
+    let plan = Planner::new(view, &visibility, &options).unwrap().plan(&Query::parse(q).unwrap()).unwrap();
     let mut best = Best::new(10, None);
     let counts = run(view, &plan, &options, &mut best).unwrap();
     (best.into_sorted().into_iter().map(|ranked| ranked.what.id[15]).collect(), counts.total)
 }
 
 #[test]
-fn the_newest_version_of_a_document_is_found_wherever_the_older_ones_are() {
+fn only_the_newest_version_of_a_document_is_found() {
     let directory = tempfile::tempdir().unwrap();
     let mut overlay = empty_overlay(directory.path());
     let one = tenant(1);
@@ -98,7 +98,7 @@ fn the_newest_version_of_a_document_is_found_wherever_the_older_ones_are() {
 }
 
 #[test]
-fn a_term_more_never_finds_more() {
+fn adding_a_term_never_adds_matches() {
     let directory = tempfile::tempdir().unwrap();
     let (mut overlay, one) = (empty_overlay(directory.path()), tenant(1));
     let organizations = ["Juniper Law", "Juniper Bakery", "Harbor Law Group"];
@@ -123,8 +123,8 @@ fn a_term_more_never_finds_more() {
             }
         }
     }
-    assert_eq!(total("bakery printer"), 2, "what belongs to an organization is found by its name");
-    assert_eq!(found(&view, one, "bakery").0.first(), Some(&2), "the organization comes before what belongs to it");
+    assert_eq!(total("bakery printer"), 2, "records are found by the name of their organization");
+    assert_eq!(found(&view, one, "bakery").0.first(), Some(&2), "the organization comes before its records");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn identifiers_are_found_in_every_spelling() {
 }
 
 #[test]
-fn a_query_by_time_alone_counts_nothing_of_another_tenant() {
+fn a_query_by_time_counts_no_records_of_other_tenants() {
     let directory = tempfile::tempdir().unwrap();
     let mut overlay = empty_overlay(directory.path());
     for number in 0..6 {
@@ -189,7 +189,7 @@ fn a_query_by_time_alone_counts_nothing_of_another_tenant() {
 }
 
 #[tokio::test]
-async fn a_search_waits_for_events_of_its_own_tenant_only() {
+async fn a_search_waits_only_for_events_of_its_tenant() {
     let directory = tempfile::tempdir().unwrap();
     let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
     let store = Store::new(engine, WriterSettings { batch_size: 4, queue_length: 4 }).unwrap();
@@ -202,13 +202,13 @@ async fn a_search_waits_for_events_of_its_own_tenant_only() {
         events::append(tx, &mut intent.begin(), &Draft::new(&HAPPENED, "thing_1".to_owned(), 1, &data))
     };
     assert_eq!(store.write(happens).await.unwrap(), 1);
-    assert!(index.current(tenant(2)).await.is_ok(), "nothing of it is missing");
+    assert!(index.current(tenant(2)).await.is_ok(), "all its events are indexed");
     let waiting = tokio::time::timeout(std::time::Duration::from_millis(1), index.current(tenant(1)));
     assert!(waiting.await.is_err(), "its event is not in the index yet");
 }
 
 #[test]
-fn what_came_while_the_disk_was_written_stays_in_memory() {
+fn changes_during_a_disk_write_stay_in_memory() {
     let directory = tempfile::tempdir().unwrap();
     let mut disk = Disk::create(directory.path()).unwrap();
     disk.commit(disk::Position::new(0, None)).unwrap();
@@ -217,14 +217,14 @@ fn what_came_while_the_disk_was_written_stays_in_memory() {
     put(&mut overlay, &document(one, 1, "heron"));
     put(&mut overlay, &document(one, 2, "heron"));
     overlay.applied = 2;
-    let (forgotten, written, seq) = overlay.snapshot();
+    let (removed_tenants, written, seq) = overlay.snapshot();
     for (key, fresh) in &written {
         disk.write(key, fresh).unwrap();
     }
     put(&mut overlay, &document(one, 2, "stork"));
     overlay.applied = 3;
     disk.commit(disk::Position::new(seq, None)).unwrap();
-    overlay.settle(disk.part().unwrap(), seq, &forgotten, &written);
+    overlay.settle(disk.part().unwrap(), seq, &removed_tenants, &written);
     assert_eq!(overlay.snapshot().1.len(), 1);
     let view = overlay.publish().unwrap();
     assert_eq!((found(&view, one, "heron"), found(&view, one, "stork")), ((vec![1], 1), (vec![2], 1)));
@@ -244,11 +244,11 @@ fn tenants_do_not_see_each_other() {
     assert_eq!(found(&view, tenant(3), "latitude"), (Vec::new(), 0));
     let terms = schema::Terms::new(tenant(1));
     let similar = words::similar(&view, &terms, &[schema::fields().name], "herom", 1).unwrap();
-    assert_eq!(similar.iter().map(|meant| (meant.word.as_str(), meant.frequency)).collect::<Vec<_>>(), [("heron", 1)]);
+    assert_eq!(similar.iter().map(|word| (word.word.as_str(), word.frequency)).collect::<Vec<_>>(), [("heron", 1)]);
 }
 
 #[test]
-fn pages_over_many_matches_follow_each_other_whether_their_times_differ_or_not() {
+fn pages_over_many_matches_are_contiguous() {
     let directory = tempfile::tempdir().unwrap();
     let mut overlay = empty_overlay(directory.path());
     let one = tenant(1);
@@ -256,7 +256,7 @@ fn pages_over_many_matches_follow_each_other_whether_their_times_differ_or_not()
     for number in 0..6000_u16 {
         let mut document = document(one, 1, "heron");
         document.id[14..].copy_from_slice(&number.to_be_bytes());
-        // The first half is of one moment, and each of the second half is newer than the one before.
+        // The first half has one update time. In the second half each document is newer than the one before.
         let updated = i64::from(number.saturating_sub(3000));
         document.updated_at = Timestamp::from_millis(1_767_225_600_000 + updated);
         expected.push((updated, document.id));
@@ -264,8 +264,8 @@ fn pages_over_many_matches_follow_each_other_whether_their_times_differ_or_not()
     }
     expected.sort_unstable_by(|left, right| right.cmp(left));
     let view = overlay.publish().unwrap().of(one).unwrap();
-    let (sight, options) = (Sight::new(one, Grants::all(), Reach::Everything), options());
-    let plan = Planner::new(&view, &sight, &options).unwrap().plan(&Query::parse("heron").unwrap()).unwrap();
+    let (visibility, options) = (Visibility::new(one, Grants::all(), Reach::Everything), options());
+    let plan = Planner::new(&view, &visibility, &options).unwrap().plan(&Query::parse("heron").unwrap()).unwrap();
     let (mut seen, mut after) = (Vec::new(), None);
     loop {
         let mut best = Best::new(900, after);
@@ -278,7 +278,7 @@ fn pages_over_many_matches_follow_each_other_whether_their_times_differ_or_not()
     assert_eq!(seen, expected.into_iter().map(|(_, id)| id).collect::<Vec<_>>());
 }
 
-/// Documents whose names, times and states have nothing to do with the order in which they were written.
+/// Documents whose names, times and states are independent of the order in which they were written.
 fn mixed(tenant_id: TenantId, number: u16) -> Document {
     let scattered = u32::from(number).wrapping_mul(2_654_435_761) >> 7;
     let name = ["heron", "heron station", "grey heron", "stork"][scattered as usize % 4];
@@ -297,7 +297,7 @@ fn mixed(tenant_id: TenantId, number: u16) -> Document {
 }
 
 #[test]
-fn short_pages_hold_what_one_long_page_holds_and_counts_are_those_of_the_documents() {
+fn short_pages_equal_one_long_page_and_counts_are_exact() {
     let directory = tempfile::tempdir().unwrap();
     let mut disk = Disk::create(directory.path()).unwrap();
     disk.commit(disk::Position::new(0, None)).unwrap();
@@ -308,16 +308,16 @@ fn short_pages_hold_what_one_long_page_holds_and_counts_are_those_of_the_documen
         for document in half {
             put(&mut overlay, document);
         }
-        let (forgotten, written, seq) = overlay.snapshot();
+        let (removed_tenants, written, seq) = overlay.snapshot();
         for (key, fresh) in &written {
             disk.write(key, fresh).unwrap();
         }
         disk.commit(disk::Position::new(seq, None)).unwrap();
-        overlay.settle(disk.part().unwrap(), seq, &forgotten, &written);
+        overlay.settle(disk.part().unwrap(), seq, &removed_tenants, &written);
     }
     let view = overlay.publish().unwrap().of(one).unwrap();
     assert!(view.parts[0].sections().len() > 1);
-    let sight = Sight::new(one, Grants::all(), Reach::Everything);
+    let visibility = Visibility::new(one, Grants::all(), Reach::Everything);
     for (q, mode, order) in [
         ("heron", Mode::Full, Order::Relevance),
         ("heron", Mode::Full, Order::Recent),
@@ -327,7 +327,7 @@ fn short_pages_hold_what_one_long_page_holds_and_counts_are_those_of_the_documen
     ] {
         let facets = Facets { kind: true, organization: true, state: true };
         let options = Options { mode, order, facets, ..options() };
-        let plan = Planner::new(&view, &sight, &options).unwrap().plan(&Query::parse(q).unwrap()).unwrap();
+        let plan = Planner::new(&view, &visibility, &options).unwrap().plan(&Query::parse(q).unwrap()).unwrap();
         let mut all = Best::new(10_000, None);
         let counts = run(&view, &plan, &options, &mut all).unwrap();
         let all = all.into_sorted();
@@ -353,7 +353,7 @@ fn short_pages_hold_what_one_long_page_holds_and_counts_are_those_of_the_documen
 }
 
 #[tokio::test]
-async fn the_index_is_neither_written_nor_built_while_the_disk_is_full() {
+async fn nothing_is_written_while_the_disk_is_full() {
     let directory = tempfile::tempdir().unwrap();
     let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
     let store = Store::new(engine, WriterSettings { batch_size: 4, queue_length: 4 }).unwrap();
@@ -361,14 +361,14 @@ async fn the_index_is_neither_written_nor_built_while_the_disk_is_full() {
     let index = SearchIndex::new(store.clone(), Clock::System, root.clone());
     let task = index.task();
     store.volume().set_room(WriteRoom::Short);
-    assert_eq!(task.activate().await.unwrap(), Done::All, "it does not run in circles");
+    assert_eq!(task.activate().await.unwrap(), Done::All, "it does not loop");
     assert!(!root.exists() && !index.status().ready);
     assert!(task.concern().unwrap().contains("has room again"));
     store.volume().set_room(WriteRoom::Ample);
     while task.activate().await.unwrap() == Done::Some {}
     assert!(index.status().ready && root.join("generation-1").exists());
 
-    // A build that is under way makes room.
+    // Abandoning a running build frees its space.
     index.rebuild();
     *lock(&index.inner.build) = Some(Build::start(&root, &store).unwrap());
     assert!(root.join("generation-2").exists());

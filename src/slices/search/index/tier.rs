@@ -1,11 +1,11 @@
-//! Documents of a segment that rank higher than others: which matches are among them.
+//! Documents of a segment that rank above others. Determines which matches are among them.
 
 use tantivy::{
     DocId, DocSet, Score, SegmentReader, TERMINATED,
     query::{Scorer, Weight},
 };
 
-/// As many are kept as a list, which tells where none of them is.
+/// Up to this many documents are stored as a list, which also shows where there are none.
 const FEW: usize = 256;
 
 pub struct Tier<'a> {
@@ -16,12 +16,12 @@ pub struct Tier<'a> {
 
 enum Docs {
     Few(Vec<DocId>),
-    /// Walked from one match to the next.
+    /// Walked from match to match.
     Many(Box<dyn Scorer>),
 }
 
 impl<'a> Tier<'a> {
-    /// `None`: the segment has none of its documents.
+    /// `None` if the segment has none of these documents.
     pub fn new(weight: &'a dyn Weight, score: f32, segment: &SegmentReader) -> tantivy::Result<Option<Self>> {
         let mut docs = weight.scorer(segment, 1.0)?;
         if docs.doc() == TERMINATED {
@@ -48,8 +48,8 @@ impl<'a> Tier<'a> {
         }
     }
 
-    /// Adds to the scores of the matches that are among the documents. Matches are in order; those of one call may lie before those of
-    /// the last.
+    /// Raises the scores of the matches that are among these documents. Matches are in order, but a call may start before the
+    /// end of the last one.
     pub fn lift(&mut self, segment: &SegmentReader, docs: &[DocId], scores: &mut [Score]) -> tantivy::Result<()> {
         match &mut self.docs {
             Docs::Few(few) => {

@@ -1,7 +1,7 @@
-//! One state of the index that queries read: the part on the disk and the layers in memory over it.
+//! An immutable state of the index for queries: the part on disk and the layers in memory above it.
 //!
-//! **Invariant:** a view does not change. Of the versions of a document only the newest is seen, though the older ones are still in the
-//! parts below.
+//! **Invariant:** a view does not change. Only the newest version of a document is visible, although older versions are still
+//! in the parts below.
 
 use std::{
     collections::HashMap,
@@ -21,16 +21,16 @@ use super::{
     super::error::IndexError,
     engine_error,
     outline::Outline,
-    schema::{self, Mark, Terms},
+    schema::{self, Terms, TokenKind},
 };
 
-/// The part in which the newest version of a document is, by the low half of its id. [`GONE`]: in none.
+/// The part that has the newest version of a document, by the low half of its id. [`GONE`] means that the document was removed.
 pub type Newest = imbl::HashMap<u64, u32>;
 pub const GONE: u32 = u32::MAX;
-/// The part on the disk.
+/// The number of the part on disk.
 pub const DISK: u32 = 0;
 
-/// What the disk has of a segment's documents.
+/// The columns of a segment's documents.
 #[derive(Clone, Debug)]
 pub struct Columns {
     pub id_high: Column<u64>,
@@ -40,7 +40,7 @@ pub struct Columns {
     pub organization: Option<BytesColumn>,
 }
 
-/// A segment with what is read of its documents.
+/// A segment with its columns and outline.
 #[derive(Clone)]
 pub struct Section {
     pub segment: SegmentReader,
@@ -52,19 +52,20 @@ pub struct Section {
 pub struct Part {
     pub number: u32,
     pub searcher: Searcher,
-    /// The segments that are looked at.
+    /// The segments to search.
     sections: Arc<[Section]>,
     narrowed: Arc<Narrowed>,
 }
 
-/// The segments of a part that have documents of a tenant: asked with every query, and the same as long as the part is.
+/// The segments of a part that have documents of a tenant. Every query needs them, and they do not change during the lifetime
+/// of the part.
 type Narrowed = Mutex<HashMap<TenantId, Arc<[Section]>>>;
 
-/// Tenants for which a part remembers that; when there are more it begins anew.
+/// The maximum number of tenants in this cache. It is cleared when it is full.
 const MOST_NARROWED: usize = 1024;
 
 impl Part {
-    /// Segments that were in the part before as well are taken over from it.
+    /// Reuses the sections of segments that the previous part already had.
     pub fn new(number: u32, searcher: Searcher, before: Option<&Self>) -> Result<Self, IndexError> {
         let known = before.map(Self::sections).unwrap_or_default();
         let section = |segment: &SegmentReader| {
@@ -87,19 +88,19 @@ impl Part {
         self.sections.iter().map(|section| (&section.segment, &section.columns))
     }
 
-    /// In how many documents a term is, old versions included.
+    /// The number of documents with a term, including old versions.
     fn frequency(&self, term: &Term) -> tantivy::Result<u64> {
         self.segments().map(|(segment, _)| frequency(segment, term)).sum()
     }
 
-    /// The same with only the segments that have anything of the tenant.
+    /// This part, reduced to the segments that have documents of the tenant.
     fn of(&self, tenant: TenantId) -> tantivy::Result<Self> {
         let lock = || self.narrowed.lock().unwrap_or_else(PoisonError::into_inner);
         let known = lock().get(&tenant).cloned();
         let sections = if let Some(sections) = known {
             sections
         } else {
-            let sections = self.having(&Terms::new(tenant).token(Mark::All, ""))?;
+            let sections = self.having(&Terms::new(tenant).token(TokenKind::All, ""))?;
             let mut narrowed = lock();
             if narrowed.len() >= MOST_NARROWED {
                 narrowed.clear();
@@ -147,9 +148,9 @@ impl Columns {
 pub struct View {
     pub parts: Vec<Part>,
     pub newest: Newest,
-    /// The newest event that it holds.
+    /// The newest event that the view contains.
     pub seq: u64,
-    /// The newest event that is on the disk.
+    /// The newest event that is on disk.
     pub durable: u64,
 }
 
@@ -160,12 +161,12 @@ impl std::fmt::Debug for View {
 }
 
 impl View {
-    /// Whether this version of a document is the one to be seen.
+    /// Whether this version of a document is the visible one.
     fn is_newest(&self, part: u32, id_low: u64) -> bool {
         self.newest.get(&id_low).is_none_or(|newest| *newest == part)
     }
 
-    /// Calls `visit` with every document that the query matches, until it says to stop.
+    /// Calls `visit` with every matching document until it returns `false`.
     pub fn visit(&self, query: &dyn Query, mut visit: impl FnMut(&Columns, DocId) -> bool) -> Result<(), IndexError> {
         for part in &self.parts {
             let weight = query.weight(EnableScoring::disabled_from_searcher(&part.searcher)).map_err(engine_error)?;
@@ -183,19 +184,19 @@ impl View {
         Ok(())
     }
 
-    /// Whether the document is there and this is its newest version.
+    /// Whether the document exists and this is its newest version.
     pub fn shows(&self, part: &Part, segment: &SegmentReader, columns: &Columns, doc: DocId) -> bool {
         !segment.is_deleted(doc)
             && (self.newest.is_empty() || self.is_newest(part.number, columns.id_low.first(doc).unwrap_or_default()))
     }
 
-    /// What of it a tenant has anything in: so a small tenant is as fast as if it were alone.
+    /// This view, reduced to the segments with documents of a tenant. So a small tenant is as fast as if it were alone.
     pub fn of(&self, tenant: TenantId) -> Result<Self, IndexError> {
         let parts = self.parts.iter().map(|part| part.of(tenant)).collect::<tantivy::Result<_>>().map_err(engine_error)?;
         Ok(Self { parts, newest: self.newest.clone(), seq: self.seq, durable: self.durable })
     }
 
-    /// Whether any document has the term, old versions included.
+    /// Whether any document has the term, including old versions.
     pub fn has(&self, term: &Term) -> Result<bool, IndexError> {
         for (segment, _) in self.parts.iter().flat_map(Part::segments) {
             if frequency(segment, term).map_err(engine_error)? > 0 {
@@ -205,7 +206,7 @@ impl View {
         Ok(false)
     }
 
-    /// Whether anything is found.
+    /// Whether the query has any match.
     pub fn any(&self, query: &dyn Query) -> Result<bool, IndexError> {
         let mut found = false;
         self.visit(query, |_, _| {
@@ -215,7 +216,7 @@ impl View {
         Ok(found)
     }
 
-    /// The ids of at most `limit` documents that match.
+    /// The ids of at most `limit` matching documents.
     pub fn ids(&self, query: &dyn Query, limit: usize) -> Result<Vec<u128>, IndexError> {
         let mut ids = Vec::new();
         self.visit(query, |columns, doc| {
@@ -230,7 +231,7 @@ impl View {
     }
 }
 
-/// A layer of a few documents says nothing of how rare a word is: all parts count as one.
+/// A layer with a few documents does not show how rare a word is, so the statistics cover all parts.
 impl Bm25StatisticsProvider for View {
     fn total_num_tokens(&self, field: Field) -> tantivy::Result<u64> {
         self.parts.iter().map(|part| Bm25StatisticsProvider::total_num_tokens(&part.searcher, field)).sum()

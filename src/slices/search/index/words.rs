@@ -1,6 +1,6 @@
-//! Walks over the words that a tenant's documents have: those that a word with typos may have meant, and the names of its software.
+//! Walks over the words in a tenant's documents: candidates for words with typos, and the names of its software.
 //!
-//! **Invariant:** a walk begins at the tenant's first term and ends with its last.
+//! **Invariant:** a walk starts at the tenant's first term and ends at its last.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -11,26 +11,26 @@ use tantivy_fst::Automaton;
 use super::{
     super::error::IndexError,
     engine_error,
-    schema::{Mark, Terms, fields},
+    schema::{Terms, TokenKind, fields},
     view::{Part, View},
 };
 
 static ONE_TYPO: LazyLock<LevenshteinAutomatonBuilder> = LazyLock::new(|| LevenshteinAutomatonBuilder::new(1, true));
 static TWO_TYPOS: LazyLock<LevenshteinAutomatonBuilder> = LazyLock::new(|| LevenshteinAutomatonBuilder::new(2, true));
 
-/// The most words that one with typos stands for.
-const MOST_MEANT: usize = 50;
+/// The maximum number of candidates for a word with typos.
+const MAX_SIMILAR_WORDS: usize = 50;
 
-/// A word of the tenant's documents that is near another.
+/// A word in the tenant's documents that is similar to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Meant {
+pub struct SimilarWord {
     pub word: String,
     pub typos: u8,
-    /// In how many documents it is, old versions included.
+    /// The number of documents with the word, including old versions.
     pub frequency: u64,
 }
 
-/// Accepts the tenant's prefix and then what the automaton of the word accepts.
+/// Accepts the tenant's prefix, and then what the automaton of the word accepts.
 struct InTenant<'a> {
     prefix: &'a [u8],
     word: &'a DFA,
@@ -74,8 +74,9 @@ impl Automaton for InTenant<'_> {
     }
 }
 
-/// The words that differ from this one by at most so many typos, the nearest and most frequent first. The word itself is not among them.
-pub fn similar(view: &View, terms: &Terms, in_fields: &[Field], word: &str, typos: u8) -> Result<Vec<Meant>, IndexError> {
+/// The words that differ from this one by at most `typos` typos, the nearest and most frequent first. Does not include the
+/// word itself.
+pub fn similar(view: &View, terms: &Terms, in_fields: &[Field], word: &str, typos: u8) -> Result<Vec<SimilarWord>, IndexError> {
     let builder = match typos {
         0 => return Ok(Vec::new()),
         1 => &ONE_TYPO,
@@ -100,15 +101,16 @@ pub fn similar(view: &View, terms: &Terms, in_fields: &[Field], word: &str, typo
             }
         }
     }
-    let mut meant: Vec<Meant> = found.into_iter().map(|(word, (typos, frequency))| Meant { word, typos, frequency }).collect();
-    meant.sort_by(|left, right| left.typos.cmp(&right.typos).then(right.frequency.cmp(&left.frequency)));
-    meant.truncate(MOST_MEANT);
-    Ok(meant)
+    let mut similar_words: Vec<SimilarWord> =
+        found.into_iter().map(|(word, (typos, frequency))| SimilarWord { word, typos, frequency }).collect();
+    similar_words.sort_by(|left, right| left.typos.cmp(&right.typos).then(right.frequency.cmp(&left.frequency)));
+    similar_words.truncate(MAX_SIMILAR_WORDS);
+    Ok(similar_words)
 }
 
-/// The names of software that any device of the tenant has or had, folded, in order.
+/// The names of software that any device of the tenant has or had, folded and sorted.
 pub fn software(view: &View, terms: &Terms) -> Result<Vec<String>, IndexError> {
-    let first = terms.token_text(Mark::Software, "");
+    let first = terms.token_text(TokenKind::Software, "");
     let mut names = Vec::new();
     for (segment, _) in view.parts.iter().flat_map(Part::segments) {
         let index = segment.inverted_index(fields().tokens).map_err(engine_error)?;
@@ -124,7 +126,7 @@ pub fn software(view: &View, terms: &Terms) -> Result<Vec<String>, IndexError> {
     Ok(names)
 }
 
-/// A text behind all that begin with this one.
+/// A text that sorts after every text with this beginning.
 pub fn successor(text: &str) -> String {
     format!("{text}{}", char::MAX)
 }

@@ -1,4 +1,4 @@
-//! What the language says, and that no text breaks it.
+//! The grammar of the query language. No text makes the parser fail.
 
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn one(term: Term) -> Group {
 }
 
 #[test]
-fn terms_are_joined_by_and_and_or_joins_its_neighbours() {
+fn or_joins_only_its_neighbors() {
     let query = parsed("printer lobby OR hall broken");
     assert_eq!(
         query.groups,
@@ -30,7 +30,7 @@ fn terms_are_joined_by_and_and_or_joins_its_neighbours() {
 }
 
 #[test]
-fn phrases_prefixes_and_exclusions_are_told_apart() {
+fn phrases_prefixes_and_exclusions_are_parsed() {
     let query = parsed("\"out of  paper\" prin* -fax well-known");
     let phrase = Term::Phrase { words: text::tokens("out of paper") };
     let prefix = Term::Prefix { words: vec!["prin".to_owned()] };
@@ -40,7 +40,7 @@ fn phrases_prefixes_and_exclusions_are_told_apart() {
 }
 
 #[test]
-fn fields_take_values_in_their_own_spelling() {
+fn field_values_are_normalized() {
     let conditions: Vec<Condition> =
         parsed("type:ticket status:OPEN org:\"Acme Ltd\" mac:00-1A-2B-3C-4D-5E ip:10.0.* number:T-7 tag:VIP")
             .groups
@@ -65,7 +65,7 @@ fn fields_take_values_in_their_own_spelling() {
 }
 
 #[test]
-fn the_groups_of_a_phone_number_are_one_term() {
+fn a_phone_number_with_spaces_is_one_term() {
     let raws = |text: &str| -> Vec<String> {
         let terms = parsed(text).groups.into_iter().flat_map(|group| group.any);
         terms.map(|term| if let Term::Word { raw, .. } = term { raw } else { String::new() }).collect()
@@ -75,7 +75,7 @@ fn the_groups_of_a_phone_number_are_one_term() {
 }
 
 #[test]
-fn an_address_field_takes_networks_and_refuses_what_is_none() {
+fn an_address_field_takes_addresses_and_networks_only() {
     for text in ["ip:10.99.88.0/24", "ip:10.3", "ip:10.3.0.1", "ip:10.0.*", "ip:fe80:*", "ip:2001:db8::/32"] {
         assert!(matches!(parsed(text).groups[0].any[0], Term::Field(_)), "{text}");
     }
@@ -85,7 +85,7 @@ fn an_address_field_takes_networks_and_refuses_what_is_none() {
 }
 
 #[test]
-fn times_are_compared_by_day_or_by_moment() {
+fn times_are_compared_by_day_or_by_instant() {
     let day = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
     let range = |text: &str| match parsed(text).groups.remove(0).any.remove(0) {
         Term::Field(Condition::Updated { from, until }) => (from, until),
@@ -99,7 +99,7 @@ fn times_are_compared_by_day_or_by_moment() {
 }
 
 #[test]
-fn what_is_wrong_is_said_with_what_was_perhaps_meant() {
+fn faults_have_suggestions() {
     for (text, code, suggestion) in [
         ("", "nothing_to_search", None),
         ("*** ()", "nothing_to_search", None),
@@ -121,7 +121,7 @@ fn what_is_wrong_is_said_with_what_was_perhaps_meant() {
     }
     let many = vec!["a"; MOST_TERMS + 1].join(" ");
     assert_eq!(first_fault(&many).code, "too_many_terms");
-    assert_eq!(Query::parse("statsu:open typ:x \"").unwrap_err().len(), 3, "all at once");
+    assert_eq!(Query::parse("statsu:open typ:x \"").unwrap_err().len(), 3, "all faults are reported");
 }
 
 #[test]
@@ -143,14 +143,14 @@ fn addresses_links_drives_and_labels_are_words() {
 
 proptest! {
     #[test]
-    fn any_text_gives_a_query_or_what_is_wrong_with_it(text in "\\PC{0,200}") {
+    fn any_text_gives_a_query_or_faults(text in "\\PC{0,200}") {
         if let Err(faults) = Query::parse(&text) {
             prop_assert!(!faults.is_empty());
         }
     }
 
     #[test]
-    fn any_mix_of_signs_does_too(text in "[-\"*:OR a-c\u{0}\u{202e}🔥東(]{0,200}") {
+    fn any_punctuation_gives_a_query_or_faults(text in "[-\"*:OR a-c\u{0}\u{202e}🔥東(]{0,200}") {
         if let Ok(query) = Query::parse(&text) {
             prop_assert!(query.groups.iter().map(|group| group.any.len()).sum::<usize>() <= MOST_TERMS);
             prop_assert!(query.groups.iter().all(|group| !group.any.is_empty()));

@@ -1,4 +1,4 @@
-//! Devices: found by name, host name, addresses, serial number, make, system and tags. Their packages make the type `software`.
+//! Devices: found by name, host name, addresses, serial number, make, system and tags. Their packages are the type `software`.
 
 use tenantd_base::id::{DeviceId, TenantId};
 use tenantd_directory::{self as directory, Device, Lifecycle, Network, OperatingSystem};
@@ -24,7 +24,7 @@ fn state(lifecycle: Lifecycle) -> State {
     }
 }
 
-/// What `os:` compares with: the family, and the name with the version up to any of its words.
+/// The values for `os:`: the family, and each run of leading words of the name and version.
 fn systems(os: &OperatingSystem) -> Vec<String> {
     let full = [os.name.as_deref(), os.version.as_deref()].into_iter().flatten().collect::<Vec<_>>().join(" ");
     let mut values = vec![text::whole(os.family.name())];
@@ -41,7 +41,7 @@ fn systems(os: &OperatingSystem) -> Vec<String> {
     values
 }
 
-/// Names and addresses in the network, each once.
+/// Host names and network addresses, without duplicates.
 fn network_names(network: &Network) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if let Some(hostname) = &network.hostname {

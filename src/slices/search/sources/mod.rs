@@ -1,7 +1,7 @@
-//! What is searched: a file for each type of record that says how one becomes a document. A new type is a file here and a line in
-//! [`SOURCES`].
+//! The types of records that can be searched. Each has a file that turns a record into a document. To add a type, add a file
+//! here and a line in [`SOURCES`].
 //!
-//! **Boundary:** records are read through the faces of their slices; nothing here knows the index.
+//! **Boundary:** records are read through the public functions of their slices. Nothing here knows the index.
 
 mod devices;
 mod organizations;
@@ -16,28 +16,28 @@ use tenantd_store::{ReadTx, StoreError};
 
 use super::model::{Document, Kind, RecordId};
 
-/// The record behind which a scan goes on: its tenant, and its own key as a number.
+/// The last record that a scan has read: its tenant, and its key as a number.
 pub type After = (TenantId, u128);
 
-/// A part of all documents of a source, and where to go on when there are more.
+/// A batch of documents from a source, and where to continue if there are more.
 pub type Scanned = (Vec<Document>, Option<After>);
 
 pub trait Source: Send + Sync {
     fn kind(&self) -> Kind;
 
-    /// What events call such a record.
+    /// The subject that events use for this type of record.
     fn subject(&self) -> &'static str;
 
-    /// Reads the id that an event names its record by.
+    /// Parses a record id from an event.
     fn read_id(&self, text: &str) -> Option<RecordId>;
 
-    /// `None`: there is no such record, or nothing of it is to be found.
+    /// `None` if the record does not exist or must not be found.
     fn load(&self, tx: &ReadTx, tenant: TenantId, id: RecordId) -> Result<Option<Document>, StoreError>;
 
-    /// The documents of all tenants, in the order of their keys.
+    /// Reads the documents of all tenants, in key order.
     fn scan(&self, tx: &ReadTx, after: Option<After>, limit: usize) -> Result<Scanned, StoreError>;
 
-    /// Other records whose documents change with this one.
+    /// Other records whose documents change when this one changes.
     fn dependents(&self, _tx: &ReadTx, _tenant: TenantId, _id: RecordId) -> Result<Vec<(Kind, RecordId)>, StoreError> {
         Ok(Vec::new())
     }
@@ -61,12 +61,12 @@ pub fn of_subject(subject: &str) -> Option<&'static dyn Source> {
     SOURCES.iter().copied().find(|source| source.subject() == subject)
 }
 
-/// The record that an id names, whoever's it is and whether or not there is one.
+/// The type and record that an id refers to, without checking whether the record exists or which tenant owns it.
 pub fn named_by(id: &str) -> Option<(Kind, RecordId)> {
     SOURCES.iter().find_map(|source| Some((source.kind(), source.read_id(id)?)))
 }
 
-/// Makes a scan of records: `key` is what the scan goes on behind.
+/// Turns a batch of records into a scan result. `key` returns the key of a record, where the next scan continues.
 fn scanned<T>(
     records: Vec<T>,
     limit: usize,
@@ -81,7 +81,7 @@ fn scanned<T>(
     Ok((documents, after))
 }
 
-/// The parts of a line that are there, one behind the other.
+/// Joins the parts that are present into one line.
 fn joined<'a>(parts: impl IntoIterator<Item = Option<&'a str>>) -> Option<String> {
     let parts: Vec<&str> = parts.into_iter().flatten().filter(|part| !part.is_empty()).collect();
     (!parts.is_empty()).then(|| parts.join(" · "))

@@ -23,7 +23,7 @@ fn document(organization: Organization) -> Document {
         identifiers: organization.external_id.map(|id| ("external_id", id)).into_iter().collect(),
         attributes: Vec::new(),
         software: Vec::new(),
-        // It belongs to itself: whoever reaches only this one finds it.
+        // An organization belongs to itself: a caller that is restricted to it can find it.
         organization_id: Some(organization.id),
         state: None,
         updated_at: organization.updated_at,

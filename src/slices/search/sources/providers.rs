@@ -52,7 +52,7 @@ impl Source for Providers {
         scanned(records, limit, |one| (one.tenant_id, u128::from_be_bytes(*one.id.as_bytes())), |one| Ok(Some(document(one))))
     }
 
-    /// Its VMs show its name, and belong to its organization unless they have one of their own.
+    /// The VMs of a provider show its name, and belong to its organization unless they have their own.
     fn dependents(&self, tx: &ReadTx, tenant: TenantId, id: RecordId) -> Result<Vec<(Kind, RecordId)>, StoreError> {
         let vms = cloud::vms_of(tx, tenant, CloudProviderId::from_bytes(id))?;
         Ok(vms.into_iter().map(|vm| (Kind::Vm, *vm.as_bytes())).collect())

@@ -1,4 +1,4 @@
-//! Tickets: found by number, subject, description, comments, tags and what they are known by elsewhere.
+//! Tickets: found by number, subject, description, comments, tags and external identifiers.
 
 use tenantd_base::id::{TenantId, TicketId};
 use tenantd_store::{ReadTx, StoreError};
@@ -14,7 +14,7 @@ use super::{
 
 pub(super) struct Tickets;
 
-/// How many of a ticket's comments are searched, the oldest first.
+/// The maximum number of comments per ticket that are searched, the oldest first.
 const COMMENTS: usize = 50;
 
 fn state(status: Status) -> State {

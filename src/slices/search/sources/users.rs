@@ -1,4 +1,4 @@
-//! People, staff and contacts: found by name and address.
+//! Staff and contacts: found by name and email address.
 
 use tenantd_base::{
     access::Role,

@@ -1,4 +1,4 @@
-//! VMs: found by name, by the provider's own id, by address and by tag, as long as they are not over.
+//! VMs: found by name, provider id, address and tag, until they are terminated.
 
 use tenantd_base::id::{TenantId, VmId};
 use tenantd_cloud::{self as cloud, VmLabel};

@@ -1,4 +1,4 @@
-//! `/api/admin/secrets`: the collection, with the target of a change in the query or in the body.
+//! `/api/admin/secrets`: the collection. Updates and deletions name their target in the query or in the body.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use poem_openapi::{Object, OpenApi};
 use tenantd_base::id::SecretId;
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Filter, Judged, OptionalBody, target},
+    input::{Filter, Lenient, OptionalBody, target},
     need::{Allowed, SecretsWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -25,7 +25,7 @@ use super::{
 
 #[derive(Debug, Object)]
 struct ListSecrets {
-    /// A part of the name, in any case.
+    /// Returns only secrets whose name contains this text. Case is ignored.
     #[oai(validator(min_length = 1, max_length = 64))]
     name: Option<String>,
     #[oai(flatten)]
@@ -34,7 +34,7 @@ struct ListSecrets {
 
 #[derive(Debug, Object)]
 struct SecretTarget {
-    /// The secret, unless the body names it.
+    /// The ID of the secret. Required unless the body has an `id`.
     id: Option<SecretId>,
 }
 
@@ -70,14 +70,14 @@ impl SecretsApi {
 
     /// Create a named secret
     ///
-    /// Headers and bodies of `http.request` steps can send it as `{{ secrets.NAME }}`, to its `hosts` only. No answer, event, run or log
-    /// shows the value.
+    /// Creates a secret that `http.request` steps can use as `{{ secrets.NAME }}` in headers and bodies. Steps can send it only to
+    /// its `hosts`. The value never appears in a response, an event, a run or a log.
     #[oai(path = "/", method = "post", operation_id = "create_secret")]
     async fn create_secret(
         &self,
         auth: Allowed<SecretsWrite>,
         idempotency_key: IdempotencyKey,
-        body: Judged<CreateSecret>,
+        body: Lenient<CreateSecret>,
     ) -> Result<Created<NamedSecret>, Problem> {
         let new = NewSecret::try_from(body.0)?;
         let core = self.core.clone();
@@ -92,15 +92,15 @@ impl SecretsApi {
 
     /// Change a named secret
     ///
-    /// The secret is named by `?id=` or by `id` in the body. What the body does not name stays as it is. The value is bound to `hosts`: to
-    /// add a host, send `value` again; to remove one, you need not.
+    /// Changes a secret that you identify with `?id=` or with `id` in the body. Fields that the body omits keep their values. The
+    /// value is bound to `hosts`: to add a host, send `value` again. To remove a host, you do not need to send it.
     #[oai(path = "/", method = "put", operation_id = "update_secret")]
     async fn update_secret(
         &self,
         auth: Allowed<SecretsWrite>,
         query: Filter<SecretTarget>,
         if_match: IfMatch,
-        body: Judged<UpdateSecret>,
+        body: Lenient<UpdateSecret>,
     ) -> Result<Changed<NamedSecret>, Problem> {
         let id = target(query.0.id, body.0.id)?;
         record::update(&self.core, &auth, id, if_match, body.0).await
@@ -108,7 +108,7 @@ impl SecretsApi {
 
     /// Delete a named secret
     ///
-    /// The secret is named by `?id=` or by `id` in the body. Steps that refer to it fail from now on.
+    /// Deletes a secret that you identify with `?id=` or with `id` in the body. Workflow steps that use it fail from now on.
     #[oai(path = "/", method = "delete", operation_id = "delete_secret")]
     async fn delete_secret(
         &self,

@@ -1,4 +1,4 @@
-//! Named secrets on the wire. A value goes in and never comes out.
+//! The HTTP API of named secrets. Clients can write a value but never read it.
 
 mod collection;
 mod examples;
@@ -17,7 +17,7 @@ use super::error::SecretError;
 
 #[derive(Tags)]
 enum Area {
-    /// Values that workflow steps send and nobody reads.
+    /// Values that workflow steps send and that nobody can read back.
     Secrets,
 }
 
@@ -25,10 +25,14 @@ impl From<SecretError> for Problem {
     fn from(error: SecretError) -> Self {
         match error {
             SecretError::NotFound => Self::plain(Code::NotFound),
-            SecretError::NameTaken => Self::new(Code::AlreadyExists, "Another secret has this name already."),
-            SecretError::LimitReached { most } => {
-                Self::new(Code::LimitReached, format!("A tenant has at most {most} secrets; delete one that is not needed."))
-            }
+            SecretError::NameTaken => Self::new(
+                Code::AlreadyExists,
+                "A secret with this name already exists. Names are not case-sensitive. Choose another name.",
+            ),
+            SecretError::LimitReached { most } => Self::new(
+                Code::LimitReached,
+                format!("A tenant can have at most {most} secrets. Delete a secret that you no longer need."),
+            ),
             SecretError::Invalid(faults) => faults.into(),
             SecretError::Stale(stale) => stale.into(),
             SecretError::Event(error) => Self::internal(error),

@@ -1,4 +1,4 @@
-//! `/api/admin/secrets/{id}`: one secret. The collection's changes end here too.
+//! `/api/admin/secrets/{id}`: one secret. Also implements the updates and deletions of the collection.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use poem_openapi::{Object, OpenApi, param::Path};
 use tenantd_base::{id::SecretId, secrets::Secret};
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Judged, target},
+    input::{Lenient, target},
     need::{Allowed, SecretsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -29,7 +29,7 @@ use super::{
 /// The secret to delete.
 #[derive(Debug, Object)]
 pub(super) struct DeleteSecretTarget {
-    /// The secret, unless the query names it.
+    /// The ID of the secret. Required unless the query has `id`.
     pub(super) id: Option<SecretId>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn path(id: SecretId) -> String {
     format!("/api/admin/secrets/{id}")
 }
 
-/// A secret with its last use.
+/// Builds the wire form of a secret, with its last use.
 pub(super) fn show(tx: &impl Read, secret: model::NamedSecret) -> Result<NamedSecret, StoreError> {
     let last = repo::last_use(tx, (secret.tenant_id, secret.id))?;
     Ok(NamedSecret::new(secret, last))
@@ -51,7 +51,7 @@ pub(crate) struct SecretApi {
 impl SecretApi {
     /// Read a named secret
     ///
-    /// Returns the secret without its value. The `ETag` tells of changes of the secret, not of its uses.
+    /// Returns the secret without its value. The `ETag` changes when the secret changes, not when a step uses it.
     #[oai(path = "/:id", method = "get", operation_id = "read_secret")]
     async fn read_secret(
         &self,
@@ -72,14 +72,14 @@ impl SecretApi {
 
     /// Change a named secret by its path
     ///
-    /// The same as the change with `?id=`. To add a host, send `value` again.
+    /// Changes the secret in the path. Works like `PUT` with `?id=`. To add a host, send `value` again.
     #[oai(path = "/:id", method = "put", operation_id = "update_secret_by_id")]
     async fn update_secret_by_id(
         &self,
         auth: Allowed<SecretsWrite>,
         id: Path<SecretId>,
         if_match: IfMatch,
-        body: Judged<UpdateSecret>,
+        body: Lenient<UpdateSecret>,
     ) -> Result<Changed<NamedSecret>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         update(&self.core, &auth, id, if_match, body.0).await
@@ -87,7 +87,7 @@ impl SecretApi {
 
     /// Delete a named secret by its path
     ///
-    /// The same as deleting with `?id=`. Steps that refer to it fail from now on.
+    /// Deletes the secret in the path. Works like `DELETE` with `?id=`. Workflow steps that use it fail from now on.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_secret_by_id")]
     async fn delete_secret_by_id(
         &self,
@@ -98,9 +98,9 @@ impl SecretApi {
         delete(&self.core, &auth, id.0, if_match).await
     }
 
-    /// Give a named secret a new value
+    /// Rotate the value of a named secret
     ///
-    /// Steps that run from now on send the new value. The old one is gone.
+    /// Replaces the value. Steps that run from now on send the new value. The old value cannot be restored.
     #[oai(path = "/:id/rotate", method = "post", operation_id = "rotate_secret")]
     async fn rotate_secret(
         &self,
@@ -108,7 +108,7 @@ impl SecretApi {
         id: Path<SecretId>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
-        body: Judged<RotateSecret>,
+        body: Lenient<RotateSecret>,
     ) -> Result<Changed<NamedSecret>, Problem> {
         let (core, value) = (self.core.clone(), Secret::new(body.0.value));
         idempotency_key

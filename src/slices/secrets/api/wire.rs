@@ -1,4 +1,4 @@
-//! Named secrets as clients see and send them.
+//! The request and response bodies of named secrets.
 
 use poem_openapi::Object;
 use serde::Serialize;
@@ -25,22 +25,27 @@ use super::super::{
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct NamedSecret {
+    /// The ID of the secret.
     pub(super) id: SecretId,
-    /// What workflow steps call it: `{{ secrets.NAME }}`. It cannot change.
+    /// The name that workflow steps use: `{{ secrets.NAME }}`. It cannot change.
     pub(super) name: String,
+    /// A description for people. Absent if there is none.
     pub(super) description: Option<String>,
-    /// The servers that it may be sent to.
+    /// The servers to which steps may send the value.
     pub(super) hosts: Vec<String>,
-    /// The workflows that may send it. All of the tenant when absent, none when empty.
+    /// The IDs of the workflows that may use the secret. When absent, all workflows of the tenant may use it. When empty, none may.
     pub(super) workflow_ids: Option<Vec<WorkflowId>>,
-    /// When it was last sent, to the minute. Events do not show it.
+    /// When a step last used the secret, accurate to one minute. Absent if no step has used it, and in events.
     pub(super) last_used_at: Option<Timestamp>,
-    /// When the value was last replaced.
+    /// When the value was last replaced. Absent if it never was.
     pub(super) rotated_at: Option<Timestamp>,
+    /// When the secret was created.
     pub(super) created_at: Timestamp,
+    /// Who created the secret.
     pub(super) created_by: Author,
+    /// When the secret was last changed.
     pub(super) updated_at: Timestamp,
-    /// Counts the changes of this record. Uses do not count.
+    /// The version of the record. It increases with each change; uses do not count.
     pub(super) version: u64,
 }
 
@@ -72,43 +77,46 @@ impl Describe for model::NamedSecret {
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateSecret {
-    /// What workflow steps call it: letters, digits and underscores. Unique in the tenant, whatever the case of its letters.
+    /// The name that workflow steps use: letters, digits and underscores, not starting with a digit. Unique in the tenant, ignoring
+    /// case.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) name: String,
-    /// The value, exactly as it is to be sent. It is kept encrypted and never shown.
+    /// The value, exactly as steps send it. tenantd stores it encrypted and never returns it.
     #[oai(validator(min_length = 4, max_length = 8192))]
     pub(super) value: String,
-    /// The servers that it may be sent to, such as `api.example.com` and `api.example.com:8443`. They are reached by HTTPS; write
-    /// `http://api.example.com` for one that is not.
+    /// The servers to which steps may send the value, such as `api.example.com` and `api.example.com:8443`. Steps use HTTPS. For a
+    /// server without TLS, write `http://api.example.com`.
     #[oai(validator(min_items = 1, max_items = 20))]
     pub(super) hosts: Vec<String>,
-    /// The workflows that may send it. All of the tenant when absent, none when empty.
+    /// The IDs of the workflows that may use the secret. When absent, all workflows of the tenant may use it. When empty, none may.
     #[oai(validator(max_items = 100))]
     pub(super) workflow_ids: Option<Vec<WorkflowId>>,
+    /// A description for people.
     #[oai(validator(max_length = 1000))]
     pub(super) description: Option<String>,
 }
 
-/// The bounds of a stored secret.
+/// The limits for the fields of a stored secret.
 pub(crate) fn secret_fields() -> Result<Shape, String> {
     Shape::fields::<CreateSecret>(&["name", "hosts", "workflow_ids", "description"])
 }
 
-/// A change of a secret. What is absent stays as it is; `null` clears. Its name cannot change.
+/// A change to a secret. Absent fields keep their values; `null` clears a field. The name cannot change.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UpdateSecret {
-    /// The secret, unless the path or the query names it.
+    /// The ID of the secret. Required unless the path or the query has it.
     pub(super) id: Option<SecretId>,
-    /// Replaces the stored value. Required when you add a host.
+    /// A new value that replaces the stored one. Required when you add a host.
     #[oai(validator(min_length = 4, max_length = 8192))]
     pub(super) value: Option<String>,
-    /// Replaces all hosts. A value is sent to the hosts that it was given for: to add one, send `value` again.
+    /// The new list of hosts, which replaces the old list. The value is bound to its hosts: to add one, send `value` again.
     #[oai(validator(min_items = 1, max_items = 20))]
     pub(super) hosts: Option<Vec<String>>,
-    /// Replaces the permitted workflows; `null` permits all of the tenant.
+    /// The new list of permitted workflows, which replaces the old list. `null` permits all workflows of the tenant.
     #[oai(validator(max_items = 100))]
     pub(super) workflow_ids: Change<Vec<WorkflowId>>,
+    /// A description for people. `null` removes it.
     #[oai(validator(max_length = 1000))]
     pub(super) description: Change<String>,
 }
@@ -117,7 +125,7 @@ pub(super) struct UpdateSecret {
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct RotateSecret {
-    /// The value, exactly as it is to be sent. It is kept encrypted and never shown.
+    /// The new value, exactly as steps send it. tenantd stores it encrypted and never returns it.
     #[oai(validator(min_length = 4, max_length = 8192))]
     pub(super) value: String,
 }

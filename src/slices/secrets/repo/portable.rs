@@ -1,5 +1,5 @@
-//! Named secrets as they leave for another installation and arrive there. One whose value did not come along has none until it is rotated.
-//! One of a file that nobody vouches for permits no workflow.
+//! Exports and imports named secrets. A secret that arrives without its value has none until someone rotates it. A secret from an
+//! unverified file permits no workflow.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use super::{
     SECRETS, SecretKey, USES, sealed_place,
 };
 
-/// `fields` are the bounds of the API.
+/// `fields` checks a record against the limits of the API.
 pub(crate) fn portable(fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static) -> Vec<Box<dyn Portable>> {
     let secrets = Carrier::turning(
         "secret",
@@ -34,12 +34,12 @@ fn arrive(arrival: &mut Arrival, key: SecretKey, mut secret: NamedSecret) -> Res
     let place = sealed_place(&key, &secret.hosts);
     match arrival.secret(place, &mut secret.value)? {
         Some(value) if !(SHORTEST_SECRET..=MAX_VALUE).contains(&value.expose().len()) => {
-            return Err(PortError::wrong("its value is too short or too long"));
+            return Err(PortError::wrong("value: too short or too long"));
         }
         Some(_) => {}
         None => {
             secret.value = arrival.seal(place, &Secret::new(""))?;
-            arrival.note(format!("The secret {} has no value: rotate it.", secret.name));
+            arrival.note(format!("The secret {} has no value. Rotate it to set one.", secret.name));
         }
     }
     if !arrival.is_verified() {
@@ -49,17 +49,17 @@ fn arrive(arrival: &mut Arrival, key: SecretKey, mut secret: NamedSecret) -> Res
     Ok(Some((key, secret)))
 }
 
-/// What the use cases ask of a secret.
+/// Applies the same checks as the API.
 fn check(secret: &NamedSecret) -> Result<(), PortError> {
     if !is_name(&secret.name) {
-        return Err(PortError::wrong("name: it is no name of a secret"));
+        return Err(PortError::wrong("name: not a valid secret name"));
     }
     let is_host = |host: &Host| Host::parse(host.as_str()).as_ref() == Ok(host);
     if secret.hosts.is_empty() || !secret.hosts.iter().all(is_host) || sorted(secret.hosts.clone()) != secret.hosts {
-        return Err(PortError::wrong("hosts: they must be hosts in their stored form, in order and each once"));
+        return Err(PortError::wrong("hosts: must be canonical hosts, sorted and without duplicates"));
     }
     if secret.workflow_ids.as_ref().is_some_and(|ids| sorted(ids.clone()) != *ids) {
-        return Err(PortError::wrong("workflow_ids: they must be in order and each once"));
+        return Err(PortError::wrong("workflow_ids: must be sorted and without duplicates"));
     }
     Ok(())
 }

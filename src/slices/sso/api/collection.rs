@@ -1,4 +1,4 @@
-//! `/api/admin/identity-providers`: the collection, with the target of a change in the query or in the body.
+//! `/api/admin/identity-providers`: the collection. Updates and deletions name the provider in the query or in the body.
 
 use poem_openapi::{Object, OpenApi};
 
@@ -18,13 +18,13 @@ use tenantd_store::Key;
 use super::{
     super::{error::SsoError, model, repo, service::NewProvider},
     Area,
-    record::{self, Desk},
+    record::{self, ApiState},
     wire::{CreateIdentityProvider, DeleteIdentityProvider, IdentityProvider, UpdateIdentityProvider},
 };
 
 #[derive(Debug, Object)]
 struct ListIdentityProviders {
-    /// Only those that are enabled, or only those that are not.
+    /// `true` returns only enabled providers, `false` only disabled ones. When absent, both.
     enabled: Option<bool>,
     #[oai(flatten)]
     page: PageQuery,
@@ -32,17 +32,17 @@ struct ListIdentityProviders {
 
 #[derive(Debug, Object)]
 struct IdentityProviderTarget {
-    /// The provider, unless the body names it.
+    /// The id of the provider. Not needed if the body names it.
     id: Option<IdentityProviderId>,
 }
 
-pub(crate) struct ProvidersApi(pub(crate) Desk);
+pub(crate) struct ProvidersApi(pub(crate) ApiState);
 
 #[OpenApi(prefix_path = "/api/admin/identity-providers", tag = "Area::IdentityProviders")]
 impl ProvidersApi {
     /// List identity providers
     ///
-    /// The tenant's providers, newest first, without their client secrets.
+    /// Returns the tenant's providers, newest first, without their client secrets.
     #[oai(path = "/", method = "get", operation_id = "list_identity_providers")]
     async fn list_identity_providers(
         &self,
@@ -73,13 +73,14 @@ impl ProvidersApi {
 
     /// Create an identity provider
     ///
-    /// Staff with an e-mail address of a domain can sign in through the provider once the domain is proven. `domain_claims` names the TXT
-    /// record that proves it. Publish the record, then call `POST /api/admin/identity-providers/{id}/domains/{domain}/verify`. The operator
-    /// can approve the domain instead. At the provider, register `/api/auth/sso/callback` of this installation as the redirect URI.
+    /// Creates an identity provider. Staff with an e-mail address of its domains can sign in through it as soon as the domain is
+    /// proven. To prove a domain, publish the TXT record that `domain_claims` names, then call `POST
+    /// /api/admin/identity-providers/{id}/domains/{domain}/verify`. The operator can approve the domain instead. Register
+    /// `/api/auth/sso/callback` of this installation as the redirect URI at the provider.
     ///
-    /// A provider can sign anyone in, so besides `users:write` your credential must have all scopes of an administrator, from any network.
-    /// A domain that another provider has proven, or that has staff in another tenant, is refused with 409 `already_exists`. The error says
-    /// neither which of the two it is nor who has it.
+    /// A provider can sign anyone in. So besides `users:write`, your credential must have all scopes of an administrator, from any
+    /// network. A domain that another provider has proven, or whose addresses belong to staff of another tenant, is refused with
+    /// 409 `already_exists`. The error reveals neither the reason nor the owner.
     #[oai(path = "/", method = "post", operation_id = "create_identity_provider")]
     async fn create_identity_provider(
         &self,
@@ -102,9 +103,10 @@ impl ProvidersApi {
 
     /// Change an identity provider
     ///
-    /// Name the provider by `?id=` or by `id` in the body. Your credential must have all scopes of an administrator, from any network. Reducing the
-    /// provider (`enabled: false`, fewer domains, a lower role) needs `users:write` alone. People who are signed in stay so.
-    /// The stored client secret is bound to the issuer: a change of its scheme, host or port is a 422 unless you send `client_secret` again.
+    /// Updates the provider that `?id=` or `id` in the body names. Your credential must have all scopes of an administrator, from
+    /// any network. To reduce the provider (`enabled: false`, fewer domains, a lower role), `users:write` is enough. Users who are
+    /// signed in stay signed in. The stored client secret is bound to the issuer: if you change the issuer's scheme, host or port,
+    /// send `client_secret` again; otherwise the response is 422.
     #[oai(path = "/", method = "put", operation_id = "update_identity_provider")]
     async fn update_identity_provider(
         &self,
@@ -119,7 +121,8 @@ impl ProvidersApi {
 
     /// Delete an identity provider
     ///
-    /// Name the provider by `?id=` or by `id` in the body. Its domains are free again. People who are signed in stay so.
+    /// Deletes the provider that `?id=` or `id` in the body names. Other providers can then use its domains. Users who are signed
+    /// in stay signed in.
     #[oai(path = "/", method = "delete", operation_id = "delete_identity_provider")]
     async fn delete_identity_provider(
         &self,

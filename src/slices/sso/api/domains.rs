@@ -1,4 +1,4 @@
-//! `/internal/admin/tenants/{id}/domains/{domain}/approve`: the operator's word for a domain, for anyone who may open the admin socket.
+//! `/internal/admin/tenants/{id}/domains/{domain}/approve`: the operator's approval of a domain, on the admin socket.
 
 use poem_openapi::{Object, OpenApi, Tags, param::Path};
 
@@ -23,13 +23,13 @@ use super::{
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Administer the installation through the admin socket.
     Administration,
 }
 
 #[derive(Debug, Object)]
 struct ApproveQuery {
-    /// The provider that is to answer for the domain. Needed if none of them claims it and the tenant has several.
+    /// The provider that receives the domain. Required if no provider claims the domain and the tenant has several providers.
     identity_provider_id: Option<IdentityProviderId>,
 }
 
@@ -42,9 +42,9 @@ pub(crate) struct AdminDomainsApi {
 impl AdminDomainsApi {
     /// Approve a domain of a tenant
     ///
-    /// The tenant's identity provider answers for the domain from then on, without a record in DNS. It is the one that claims the domain, or
-    /// the tenant's only one. The tenant needs your approval if another tenant has staff with such addresses. A domain that another provider
-    /// has proven stays there.
+    /// Assigns the domain to an identity provider of the tenant without a DNS record: to the provider that claims the domain, or to
+    /// the tenant's only provider. Your approval is needed if another tenant has staff with addresses of the domain. A domain that
+    /// another provider has proven is not reassigned.
     #[oai(path = "/tenants/:id/domains/:domain/approve", method = "post", operation_id = "approve_domain")]
     async fn approve_domain(
         &self,

@@ -1,4 +1,4 @@
-//! Identity providers and single sign-on on the wire, and the pages for people who sign in.
+//! The HTTP API for identity providers and single sign-on, and the sign-in pages.
 
 mod collection;
 mod domains;
@@ -13,7 +13,7 @@ mod wire;
 pub(super) use collection::ProvidersApi;
 pub(super) use domains::AdminDomainsApi;
 pub(super) use password_pages::PasswordPages;
-pub(super) use record::{Desk, ProviderApi};
+pub(super) use record::{ApiState, ProviderApi};
 pub(super) use sign_in_pages::SignInPages;
 pub(super) use sign_on::SignOnApi;
 pub(super) use trial::TrialApi;
@@ -29,7 +29,7 @@ use super::error::SsoError;
 
 #[derive(Tags)]
 enum Area {
-    /// Where a tenant's staff sign in from.
+    /// Manage the identity providers that a tenant's staff sign in through.
     IdentityProviders,
 }
 
@@ -39,32 +39,38 @@ impl From<SsoError> for Problem {
             SsoError::NotFound => Self::plain(Code::NotFound),
             SsoError::NoProvider => Self::plain(Code::SsoProviderNotFound),
             SsoError::DomainTaken(domain) => {
-                let detail = format!("The domain {domain} is not available here. If it is yours, ask the operator to approve it.");
+                let detail = format!("The domain {domain} is not available. If you own it, ask the operator to approve it.");
                 let mut problem = Self::new(Code::AlreadyExists, detail);
                 problem.errors.push(FieldError::pointer("/domains", "already_exists", format!("{domain} is not available")));
                 problem
             }
             SsoError::DomainNotProven { name, value } => {
-                let detail = format!("DNS has no TXT record {name} with the value {value} yet.");
+                let detail = format!(
+                    "DNS has no TXT record {name} with the value {value}. Publish the record and retry when DNS returns it."
+                );
                 Self::new(Code::DomainNotProven, detail).with("record", json!({"type": "TXT", "name": name, "value": value}))
             }
             SsoError::DomainNotClaimed => Self::new(
                 Code::NotFound,
-                "No identity provider of the tenant claims this domain. If the tenant has several, name one as identity_provider_id.",
+                "No identity provider of the tenant claims this domain. To choose a provider, send identity_provider_id.",
             ),
-            SsoError::TooManyDomains { most } => {
-                Self::new(Code::LimitReached, format!("An identity provider has at most {most} domains."))
-            }
+            SsoError::TooManyDomains { most } => Self::new(
+                Code::LimitReached,
+                format!("An identity provider can have at most {most} domains. Remove one that you no longer need."),
+            ),
             SsoError::Dns(reason) => Self::new(
                 Code::ProviderError,
-                format!("DNS did not answer: {reason}. Try again, or ask the operator to approve the domain."),
+                format!("The DNS lookup failed: {reason}. Retry, or ask the operator to approve the domain."),
             ),
-            SsoError::LookupsBusy => {
-                Self::new(Code::RateLimited, "Another domain is being verified, or a provider is being tested.").retry_after(1)
-            }
-            SsoError::LimitReached { most } => {
-                Self::new(Code::LimitReached, format!("A tenant has at most {most} identity providers."))
-            }
+            SsoError::LookupsBusy => Self::new(
+                Code::RateLimited,
+                "Another domain verification or provider test is still running. Retry when it has ended.",
+            )
+            .retry_after(1),
+            SsoError::LimitReached { most } => Self::new(
+                Code::LimitReached,
+                format!("A tenant can have at most {most} identity providers. Delete one that you no longer need."),
+            ),
             SsoError::NotAllowed(_) => {
                 let mut problem = Self::plain(Code::TargetNotAllowed);
                 problem.errors.push(FieldError::pointer("/issuer", "target_not_allowed", "the address is not allowed as a target"));
@@ -77,9 +83,11 @@ impl From<SsoError> for Problem {
                     .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"")
             }
             SsoError::ProviderError(cause) => {
-                Self::new(Code::ProviderError, "The identity provider does not answer as it should.").because(cause)
+                Self::new(Code::ProviderError, "The identity provider returned an invalid response.").because(cause)
             }
-            SsoError::ProviderTimeout => Self::new(Code::ProviderTimeout, "The identity provider takes too long to answer."),
+            SsoError::ProviderTimeout => {
+                Self::new(Code::ProviderTimeout, "The identity provider did not respond in time. Retry later.")
+            }
             SsoError::Auth(error) => error.into(),
             SsoError::Stale(stale) => stale.into(),
             SsoError::Sealing(error) => Self::internal(error),
@@ -89,19 +97,21 @@ impl From<SsoError> for Problem {
     }
 }
 
-/// What is told to the person in front of the browser.
+/// The message for the person who signs in.
 pub(super) fn explain(reason: RefusalReason) -> &'static str {
     match reason {
         RefusalReason::StateMismatch | RefusalReason::Replayed | RefusalReason::SignOnExpired => {
-            "This sign-in was begun in another browser, was finished already, or took too long. Begin it again."
+            "This sign-in was started in another browser, is already finished, or took too long. Start again."
         }
-        RefusalReason::ProviderRefused => "Your identity provider did not sign you in. Begin again, or ask whoever runs it.",
+        RefusalReason::ProviderRefused => "Your identity provider did not sign you in. Start again, or ask its administrator.",
         RefusalReason::EmailMissing | RefusalReason::EmailNotVerified => {
-            "Your identity provider does not vouch for your e-mail address. Ask whoever runs it."
+            "Your identity provider did not confirm your e-mail address. Ask its administrator."
         }
-        RefusalReason::ForeignDomain => "Your e-mail address is not of a domain that this identity provider answers for.",
+        RefusalReason::ForeignDomain => {
+            "The domain of your e-mail address does not belong to this identity provider. Ask an administrator."
+        }
         RefusalReason::NoAccount => "You have no account here. Ask an administrator to create one.",
-        RefusalReason::AccountDisabled => "Your account is disabled. Ask an administrator.",
+        RefusalReason::AccountDisabled => "Your account is disabled. Ask an administrator to enable it.",
         RefusalReason::AddressTaken | RefusalReason::OtherIdentity => {
             "Your e-mail address belongs to another account here. Ask an administrator."
         }
@@ -116,8 +126,6 @@ pub(super) fn explain(reason: RefusalReason) -> &'static str {
         | RefusalReason::WrongNonce
         | RefusalReason::TokenExpired
         | RefusalReason::BadSignature
-        | RefusalReason::BadToken => {
-            "The answer of your identity provider cannot be accepted. Begin again, or ask an administrator."
-        }
+        | RefusalReason::BadToken => "The response of your identity provider is not valid. Start again, or ask an administrator.",
     }
 }

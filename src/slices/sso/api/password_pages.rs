@@ -1,4 +1,4 @@
-//! `/set-password`: the page behind the link that an administrator hands to somebody. The token in the link works once.
+//! `/set-password`: the page of the link that an administrator gives to a user. The token in the link works once.
 
 use http::StatusCode;
 use poem::Request;
@@ -17,7 +17,7 @@ use tenantd_http::{
 
 #[derive(Debug, Object)]
 struct PasswordQuery {
-    /// The token of the link.
+    /// The token from the link.
     #[oai(validator(max_length = 100))]
     token: Option<String>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct PasswordPages {
 impl PasswordPages {
     /// Show the page for setting a password
     ///
-    /// Looking at it does not use up the token.
+    /// Returns the form for the new password. This request does not use up the token.
     #[oai(path = "/set-password", method = "get", operation_id = "show_set_password")]
     async fn show_set_password(&self, query: Filter<PasswordQuery>) -> Result<PageAnswer, Problem> {
         let token = query.0.token.unwrap_or_default();
@@ -52,7 +52,7 @@ impl PasswordPages {
 
     /// Set a password
     ///
-    /// Uses up the token, and leads to the sign-in page.
+    /// Sets the password, uses up the token, and redirects to the sign-in page.
     #[oai(path = "/set-password", method = "post", operation_id = "submit_set_password")]
     async fn submit_set_password(
         &self,
@@ -75,11 +75,11 @@ impl PasswordPages {
     }
 }
 
-/// A link works once, and only for some days. There is nothing to fill in then.
+/// The page for a link that was used or has expired.
 fn used() -> PageAnswer {
     let mut html = Html::new("This link does not work");
     html.raw(
-        "<p>It was used already, it is too old, or a part of it is missing. Ask an administrator of your organization for a new link.</p>\
+        "<p>The link was already used, has expired, or is incomplete. Ask an administrator of your organization for a new link.</p>\
          <p><a href=\"/sign-in\">Sign in</a></p>",
     );
     PageAnswer::shown(StatusCode::UNAUTHORIZED, html)

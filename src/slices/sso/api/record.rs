@@ -1,4 +1,4 @@
-//! `/api/admin/identity-providers/{id}`: one provider. The collection's changes end here too.
+//! `/api/admin/identity-providers/{id}`: one provider. Also implements the updates and deletions that address the collection.
 
 use poem_openapi::{
     ApiResponse, OpenApi,
@@ -35,9 +35,9 @@ pub(super) fn path(id: IdentityProviderId) -> String {
     format!("/api/admin/identity-providers/{id}")
 }
 
-/// What the operations on providers are made with.
+/// The state that the operations on providers share.
 #[derive(Clone, Debug)]
-pub(crate) struct Desk {
+pub(crate) struct ApiState {
     pub(crate) service: Service,
     pub(crate) store: Store,
     pub(crate) egress: Egress,
@@ -46,7 +46,7 @@ pub(crate) struct Desk {
     pub(crate) clock: Clock,
 }
 
-/// 200 with the provider; 409 where the domain is not available; 502 where DNS does not answer.
+/// 200 with the provider, 409 if the domain is not available, 502 if the DNS lookup fails.
 #[derive(Debug)]
 struct Verified(Changed<IdentityProvider>);
 
@@ -69,13 +69,13 @@ impl ApiResponse for Verified {
     }
 }
 
-pub(crate) struct ProviderApi(pub(crate) Desk);
+pub(crate) struct ProviderApi(pub(crate) ApiState);
 
 #[OpenApi(prefix_path = "/api/admin/identity-providers", tag = "Area::IdentityProviders")]
 impl ProviderApi {
     /// Read an identity provider
     ///
-    /// The provider without its client secret, with what became of the last sign-ons through it (`sign_on`).
+    /// Returns the provider without its client secret, with the outcomes of the last sign-ons in `sign_on`.
     #[oai(path = "/:id", method = "get", operation_id = "read_identity_provider")]
     async fn read_identity_provider(
         &self,
@@ -98,7 +98,8 @@ impl ProviderApi {
 
     /// Change an identity provider by its path
     ///
-    /// The same as the change with `?id=`. Another scheme, host or port of the issuer needs `client_secret` in the same request.
+    /// Does the same as `PUT /api/admin/identity-providers?id=`. If you change the issuer's scheme, host or port, send
+    /// `client_secret` in the same request.
     #[oai(path = "/:id", method = "put", operation_id = "update_identity_provider_by_id")]
     async fn update_identity_provider_by_id(
         &self,
@@ -113,12 +114,13 @@ impl ProviderApi {
 
     /// Verify a domain of an identity provider
     ///
-    /// Looks in DNS for the TXT record that `domain_claims` of the provider names. If DNS has it, the domain is proven, and people with an
-    /// address of the domain can sign in through the provider. A proven domain stays proven when you remove the record.
+    /// Looks up the TXT record that `domain_claims` of the provider names. If DNS has the record, the domain is proven, and people
+    /// with an address of the domain can sign in through the provider. The domain stays proven if you remove the record.
     ///
-    /// Your credential must have all scopes of an administrator, from any network. If DNS does not have the record yet, the answer is 422
-    /// `domain_not_proven` and names it. If another provider has proven the domain meanwhile, or another tenant has staff with such addresses,
-    /// the answer is 409 `already_exists`: only the operator can approve the domain then. A tenant verifies one domain at a time.
+    /// Your credential must have all scopes of an administrator, from any network. If DNS does not have the record yet, the
+    /// response is 422 `domain_not_proven` and contains the record. If another provider has proven the domain in the meantime, or
+    /// another tenant has staff with addresses of the domain, the response is 409 `already_exists`; only the operator can then
+    /// approve the domain. A tenant can verify one domain at a time.
     #[oai(path = "/:id/domains/:domain/verify", method = "post", operation_id = "verify_identity_provider_domain")]
     async fn verify_identity_provider_domain(
         &self,
@@ -133,7 +135,7 @@ impl ProviderApi {
 
     /// Delete an identity provider by its path
     ///
-    /// The same as deleting with `?id=`.
+    /// Does the same as `DELETE /api/admin/identity-providers?id=`.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_identity_provider_by_id")]
     async fn delete_identity_provider_by_id(
         &self,
@@ -145,8 +147,8 @@ impl ProviderApi {
     }
 }
 
-impl Desk {
-    /// Refuses an issuer whose address is not allowed. It is judged again whenever it is asked.
+impl ApiState {
+    /// Refuses an issuer whose address is not allowed. Every later request checks it again.
     pub(super) async fn vet(&self, issuer: &str, tenant: TenantKind) -> Result<(), SsoError> {
         let url = check_issuer(issuer).map_err(|problem| SsoError::Invalid(vec![error::bad_issuer(problem)]))?;
         Ok(self.egress.vet(&url, audience_of(tenant)).await?)
@@ -160,7 +162,7 @@ impl Desk {
         let texts = if claim.proof.is_some() {
             Vec::new()
         } else {
-            let _under_way = self.lookups.begin(key.0).ok_or(SsoError::LookupsBusy)?;
+            let _lookup = self.lookups.begin(key.0).ok_or(SsoError::LookupsBusy)?;
             self.egress.texts(&claim.record_name()).await.map_err(|error| SsoError::Dns(error.to_string()))?
         };
         let intent = auth.context.guarding_intent(&auth.principal);
@@ -181,7 +183,7 @@ impl Desk {
         let key = (auth.principal.tenant_id, id);
         let change = match ProviderChange::try_from(body) {
             Ok(change) => change,
-            // No stored value is invalid, so an invalid one is a change that needs every right.
+            // No stored value is invalid, so an invalid value is a change and needs full rights.
             Err(invalid) => {
                 manager.check_every_account().map_err(SsoError::from)?;
                 return Err(invalid.into());

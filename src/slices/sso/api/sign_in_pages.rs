@@ -1,7 +1,7 @@
-//! `/sign-in` and `/sign-out`: pages that work without a script. Somebody gives their e-mail address; its domain leads them to their provider
-//! or to a password.
+//! `/sign-in` and `/sign-out`: pages that work without scripts. The user enters an e-mail address. Its domain determines whether a
+//! provider or a password follows.
 //!
-//! The way to a provider is a page that leads on at once, for browsers do not let a form be redirected to another host.
+//! The redirect to a provider is a page with a `Refresh` header, because browsers do not allow a form to redirect to another host.
 
 use std::sync::Arc;
 
@@ -27,23 +27,23 @@ use tenantd_http::{
 use super::{
     super::{
         error::SsoError,
-        flow::{SignOn, Wish},
+        flow::{SignOn, SignOnRequest},
         model::{Domain, ReturnPath},
     },
     sign_on::{redirect_uri, set_ticket},
 };
 
 const WRONG: &str = "E-mail address or password is wrong.";
-const CHOOSE: &str = "You have this password at several tenants. Choose one, and enter your password again.";
+const CHOOSE: &str = "This password is valid at several tenants. Choose one and enter your password again.";
 
 #[derive(Debug, Object)]
 struct SignInQuery {
-    /// The path of this site to go to afterwards.
+    /// The path on this site to open after the sign-in.
     #[oai(validator(max_length = 1000))]
     return_to: Option<String>,
-    /// Ask for the password at once.
+    /// Whether to ask for the password immediately.
     password: Option<bool>,
-    /// The id or slug of the tenant to sign in to with a password. Needed by people whose address many tenants have.
+    /// The id or slug of the tenant to sign in to with a password. Needed if many tenants have a user with this address.
     #[oai(validator(max_length = 63))]
     tenant: Option<String>,
 }
@@ -54,7 +54,7 @@ struct SignInForm {
     email: String,
     #[oai(validator(max_length = 256))]
     password: Option<String>,
-    /// The id or slug of the tenant that was chosen, where the password is right at several.
+    /// The id or slug of the chosen tenant, if the password is valid at several tenants.
     #[oai(validator(max_length = 63))]
     tenant: Option<String>,
     #[oai(validator(max_length = 1000))]
@@ -72,7 +72,7 @@ pub(crate) struct SignInPages {
 impl SignInPages {
     /// Show the sign-in page
     ///
-    /// Tells somebody who is signed in that they are.
+    /// Returns the sign-in form, or the current user if the browser is signed in.
     #[oai(path = "/sign-in", method = "get", operation_id = "show_sign_in")]
     async fn show_sign_in(&self, request: &Request, query: Filter<SignInQuery>) -> Result<PageAnswer, Problem> {
         let context = RequestContext::of(request)?;
@@ -95,7 +95,8 @@ impl SignInPages {
 
     /// Sign in
     ///
-    /// Without a password, the domain of the address leads to its provider, or to the question for the password.
+    /// Signs the user in with the password. Without a password, continues with the provider of the address's domain, or with the
+    /// password form if there is none.
     #[oai(path = "/sign-in", method = "post", operation_id = "submit_sign_in")]
     async fn submit_sign_in(
         &self,
@@ -104,7 +105,7 @@ impl SignInPages {
         body: Form<SignInForm>,
     ) -> Result<PageAnswer, Problem> {
         let context = RequestContext::of(request)?;
-        // Another site must not be able to sign a browser in as somebody else.
+        // Another site must not be able to sign the browser in as a different user.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
         let SignInForm { email, password, tenant, return_to } = body.0;
         let return_to = return_path(return_to.as_deref(), Place::Pointer("/return_to".to_owned()))?;
@@ -121,7 +122,7 @@ impl SignInPages {
 
     /// Sign out
     ///
-    /// Ends the session of the cookie, and shows the sign-in page.
+    /// Ends the session of the cookie and redirects to the sign-in page.
     #[oai(path = "/sign-out", method = "post", operation_id = "submit_sign_out")]
     async fn submit_sign_out(&self, request: &Request) -> Result<PageAnswer, Problem> {
         let context = RequestContext::of(request)?;
@@ -140,7 +141,7 @@ impl SignInPages {
         match self.authenticator.session(&token, context.now) {
             Ok(principal) => Ok(Some(principal)),
             Err(credentials::AuthError::Store(error)) => Err(error.into()),
-            // Whatever is wrong with the session, signing in is the way out of it.
+            // If the session is invalid for any reason, the user can sign in again.
             Err(_) => Ok(None),
         }
     }
@@ -153,22 +154,22 @@ impl SignInPages {
         return_to: Option<ReturnPath>,
     ) -> Result<PageAnswer, Problem> {
         let email = email.trim();
-        let (tenant, way) = (tenant.as_deref(), return_to.as_ref());
-        let page = SignInPage { email, with_password: false, tenant, tenants: &[], return_to: way, alert: None };
+        let (tenant, target) = (tenant.as_deref(), return_to.as_ref());
+        let page = SignInPage { email, with_password: false, tenant, tenants: &[], return_to: target, alert: None };
         let Some(domain) = Domain::of_email(email) else {
             let alert = Some("Enter your e-mail address, such as ada@example.com.");
             return Ok(PageAnswer::shown(StatusCode::UNPROCESSABLE_ENTITY, SignInPage { alert, ..page }.render()));
         };
-        let wish = Wish {
+        let sign_on_request = SignOnRequest {
             domain,
             return_to: return_to.clone().unwrap_or_else(ReturnPath::home),
             login_hint: Some(email.to_owned()),
             redirect_uri: redirect_uri(context),
         };
-        match self.sign_on.begin(wish, self.clock.now()).await {
-            Ok(begun) => Ok(PageAnswer::shown(StatusCode::OK, way_page(&begun.provider.name, &begun.redirect_url))
-                .with_header(header::REFRESH, &format!("0;url={}", begun.redirect_url))
-                .with_header(header::SET_COOKIE, &set_ticket(context.secure, &begun.cookie))),
+        match self.sign_on.begin(sign_on_request, self.clock.now()).await {
+            Ok(started) => Ok(PageAnswer::shown(StatusCode::OK, redirect_page(&started.provider.name, &started.redirect_url))
+                .with_header(header::REFRESH, &format!("0;url={}", started.redirect_url))
+                .with_header(header::SET_COOKIE, &set_ticket(context.secure, &started.cookie))),
             Err(SsoError::NoProvider) => Ok(PageAnswer::shown(StatusCode::OK, SignInPage { with_password: true, ..page }.render())),
             Err(error) => Err(error.into()),
         }
@@ -188,9 +189,9 @@ impl SignInPages {
         match self.users.login(attempt, self.clock.now()).await {
             Ok(login) => {
                 let age = login.session.expires_at.since(context.now).as_secs();
-                let way = return_to.clone().unwrap_or_else(ReturnPath::home);
+                let target = return_to.clone().unwrap_or_else(ReturnPath::home);
                 let session = session_cookie(context.secure, login.token.expose(), age);
-                Ok(PageAnswer::see_other(way.as_str()).with_header(header::SET_COOKIE, &session))
+                Ok(PageAnswer::see_other(target.as_str()).with_header(header::SET_COOKIE, &session))
             }
             Err(AuthError::Refused) => Ok(PageAnswer::shown(StatusCode::UNAUTHORIZED, page(WRONG, &[]))),
             Err(AuthError::TenantRequired(tenants)) => Ok(PageAnswer::shown(StatusCode::CONFLICT, page(CHOOSE, &tenants))),
@@ -204,7 +205,7 @@ impl SignInPages {
     }
 }
 
-/// Where to go afterwards. The same rule as everywhere, told where it was broken.
+/// Parses the return path. `place` is the location of the field in the error.
 fn return_path(text: Option<&str>, place: Place) -> Result<Option<ReturnPath>, Problem> {
     let message = "return_to must be a path of this site, such as /documentation/";
     let refused = || Problem::invalid(vec![FieldError::new(place, "wrong_form", message)]);
@@ -216,9 +217,9 @@ fn return_path(text: Option<&str>, place: Place) -> Result<Option<ReturnPath>, P
 struct SignInPage<'a> {
     email: &'a str,
     with_password: bool,
-    /// The one that was named.
+    /// The tenant that the request names.
     tenant: Option<&'a str>,
-    /// Those to choose from.
+    /// The tenants to choose from.
     tenants: &'a [TenantChoice],
     return_to: Option<&'a ReturnPath>,
     alert: Option<&'a str>,
@@ -231,7 +232,7 @@ impl SignInPage<'_> {
             html.raw(&format!("<p id=\"problem\" role=\"alert\" class=\"bad\">{}</p>", escape(alert)));
         }
         let described = if self.alert.is_some() { " aria-describedby=\"problem\" aria-invalid=\"true\"" } else { "" };
-        // The first field that is still to be filled in has the focus.
+        // The first empty field has the focus.
         let (on_email, on_password) =
             if self.email.is_empty() || !self.with_password { (" autofocus", "") } else { ("", " autofocus") };
         html.raw("<form method=\"post\" action=\"/sign-in\">");
@@ -282,15 +283,15 @@ fn signed_in_page(principal: &Principal, return_to: Option<&ReturnPath>) -> Html
         Identity::ApiKey { name, .. } => name.clone(),
         Identity::LocalOperator => "the local operator".to_owned(),
     };
-    html.paragraph(&format!("You are {name} at {}.", principal.tenant_name));
-    let way = return_to.map_or("/documentation/", ReturnPath::as_str);
-    html.raw(&format!("<p><a href=\"{}\">Go on</a></p>", escape(way)));
+    html.paragraph(&format!("You are signed in as {name} at {}.", principal.tenant_name));
+    let target = return_to.map_or("/documentation/", ReturnPath::as_str);
+    html.raw(&format!("<p><a href=\"{}\">Continue</a></p>", escape(target)));
     html.raw("<form method=\"post\" action=\"/sign-out\"><button>Sign out</button></form>");
     html
 }
 
-/// The header of this page leads on at once; the link is for where it does not.
-fn way_page(provider: &str, url: &str) -> Html {
+/// The `Refresh` header of this page redirects immediately. The link is a fallback.
+fn redirect_page(provider: &str, url: &str) -> Html {
     let mut html = Html::new("Sign in through your organization");
     html.raw(&format!("<p><a href=\"{}\">Continue to {}</a></p>", escape(url), escape(provider)));
     html

@@ -1,4 +1,4 @@
-//! `/api/auth/sso`: the way to an identity provider, and the way back.
+//! `/api/auth/sso`: the redirect to an identity provider, and its callback.
 
 use http::StatusCode;
 use poem::Request;
@@ -26,7 +26,7 @@ use tenantd_http::{
 use super::{
     super::{
         error::{self, SsoError},
-        flow::{self, Begun, Finished, SignOn, Wish},
+        flow::{self, SignOn, SignOnOutcome, SignOnRequest, StartedSignOn},
         model::{Domain, ReturnPath, TestSignIn, is_login_hint},
         ticket::SIGN_ON_LIFE,
     },
@@ -36,46 +36,46 @@ use super::{
 
 #[derive(Tags)]
 enum Area {
-    /// Signing in and out.
+    /// Sign in and out.
     Authentication,
 }
 
-/// The cookie of a sign-on under way.
+/// The name of the cookie of a running sign-on.
 fn ticket_cookie(secure: bool) -> &'static str {
     if secure { "__Host-tenantd_sign_on" } else { "tenantd_sign_on" }
 }
 
-/// The header that gives a browser the ticket of a sign-on.
+/// The `Set-Cookie` header with the ticket of a sign-on.
 pub(super) fn set_ticket(secure: bool, ticket: &str) -> String {
     set_cookie(secure, ticket_cookie(secure), ticket, SIGN_ON_LIFE.as_secs())
 }
 
-/// Where providers send people back to.
+/// The redirect URI for all providers.
 pub(super) fn redirect_uri(context: &RequestContext) -> String {
     format!("{}/api/auth/sso/callback", context.base_url)
 }
 
-/// Where a test sign-in begins.
+/// The path that starts a test sign-in.
 pub(super) fn test_path(link: &str) -> String {
     format!("/api/auth/sso/test?link={link}")
 }
 
-/// Who wants to sign in.
+/// The request to start a single sign-on.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct BeginSignOn {
-    /// The domain of an e-mail address, such as `acme.com`.
+    /// The domain of the user's e-mail address, such as `acme.com`.
     #[oai(validator(min_length = 1, max_length = 254))]
     pub(super) domain: String,
-    /// The path of this site to go to afterwards. `/documentation/` when absent.
+    /// The path on this site to open after the sign-in. Defaults to `/documentation/`.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) return_to: Option<String>,
-    /// Whom the provider is to expect, such as an e-mail address.
+    /// A hint for the provider about the user, such as an e-mail address. Absent if you have none.
     #[oai(validator(min_length = 1, max_length = 254))]
     pub(super) login_hint: Option<String>,
 }
 
-/// The provider that somebody is sent to.
+/// The identity provider that the browser is sent to.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct SignOnProvider {
     pub(super) id: IdentityProviderId,
@@ -85,32 +85,32 @@ pub(super) struct SignOnProvider {
     pub(super) kind: ProviderType,
 }
 
-/// A sign-on that has begun. The browser that goes on must be the one that got this answer's cookie.
+/// A started sign-on. It must continue in the browser that received the cookie of this response.
 #[derive(Debug, Object, Serialize)]
 #[oai(example)]
 pub(super) struct SignOnBegun {
-    /// Where the browser goes now.
+    /// The URL to open in the browser.
     pub(super) redirect_url: String,
     pub(super) provider: SignOnProvider,
-    /// In its normal form.
+    /// The domain in its normal form: ASCII, in lower case.
     pub(super) domain: String,
-    /// Names this sign-on; it works once.
+    /// The state of this sign-on. It works once.
     pub(super) state: String,
-    /// When the sign-on ends if nobody comes back.
+    /// When the sign-on expires.
     pub(super) expires_at: Timestamp,
 }
 
-/// 200 with the way to the provider; 404 where there is none.
+/// 200 with the URL of the provider, 404 if there is no provider.
 #[derive(Debug)]
-pub(super) struct WayThere(Answer<SignOnBegun>);
+pub(super) struct SignOnResponse(Answer<SignOnBegun>);
 
-impl poem::IntoResponse for WayThere {
+impl poem::IntoResponse for SignOnResponse {
     fn into_response(self) -> poem::Response {
         self.0.into_response()
     }
 }
 
-impl ApiResponse for WayThere {
+impl ApiResponse for SignOnResponse {
     fn meta() -> MetaResponses {
         let mut responses = Answer::<SignOnBegun>::meta();
         responses.responses.extend([403, 404, 502, 504].map(tenantd_http::reply::declared));
@@ -122,26 +122,26 @@ impl ApiResponse for WayThere {
     }
 }
 
-/// What a provider sends along with the browser. It may send more.
+/// The parameters that a provider adds to the callback. It may add others.
 #[derive(Debug, Object)]
 struct ProviderAnswer {
-    /// Names the sign-on.
+    /// The state of the sign-on.
     #[oai(validator(max_length = 4096))]
     state: Option<String>,
-    /// What the tokens are had for.
+    /// The code that tenantd exchanges for tokens. Absent when the provider returns an error.
     #[oai(validator(max_length = 4096))]
     code: Option<String>,
-    /// The provider's own address (RFC 9207).
+    /// The issuer of the provider (RFC 9207). Absent for providers that do not send it.
     #[oai(validator(max_length = 2048))]
     iss: Option<String>,
-    /// Why nobody was signed in.
+    /// The error code of the provider. Absent when the user signed in.
     #[oai(validator(max_length = 200))]
     error: Option<String>,
 }
 
 #[derive(Debug, Object)]
 struct TestQuery {
-    /// Of `sign_in_url`.
+    /// The signed link from `sign_in_url`.
     #[oai(validator(min_length = 1, max_length = 4096))]
     link: String,
 }
@@ -155,20 +155,26 @@ pub(crate) struct SignOnApi {
 impl SignOnApi {
     /// Begin single sign-on
     ///
-    /// For a domain that has an enabled identity provider. Sets a cookie for ten minutes, and tells where the browser goes: it comes back to
-    /// `/api/auth/sso/callback` with the same cookie. A domain without a provider and one whose provider is disabled are answered alike.
+    /// Starts a sign-on for a domain with an enabled identity provider. Sets a cookie for 10 minutes and returns the URL to open in
+    /// the browser. The provider sends the browser back to `/api/auth/sso/callback`, with the same cookie. The response for a
+    /// domain without a provider is the same as for a disabled provider.
     #[oai(path = "/sso", method = "post", operation_id = "begin_sso")]
-    async fn begin_sso(&self, _class: Marked<SignIn>, request: &Request, body: Body<BeginSignOn>) -> Result<WayThere, Problem> {
+    async fn begin_sso(
+        &self,
+        _class: Marked<SignIn>,
+        request: &Request,
+        body: Body<BeginSignOn>,
+    ) -> Result<SignOnResponse, Problem> {
         let context = RequestContext::of(request)?;
-        // Another site must not be able to begin what the browser then ends as somebody else.
+        // Another site must not be able to start a sign-on that the browser then finishes as a different user.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
-        let wish = wish(body.0, redirect_uri(&context))?;
-        let domain = wish.domain.as_str().to_owned();
-        let begun = self.sign_on.begin(wish, self.clock.now()).await?;
-        let Begun { provider, redirect_url, state, cookie, expires_at } = begun;
+        let sign_on_request = sign_on_request(body.0, redirect_uri(&context))?;
+        let domain = sign_on_request.domain.as_str().to_owned();
+        let started = self.sign_on.begin(sign_on_request, self.clock.now()).await?;
+        let StartedSignOn { provider, redirect_url, state, cookie, expires_at } = started;
         let provider = SignOnProvider { id: provider.id, name: provider.name, kind: ProviderType::Oidc };
         let answer = Answer::new(&SignOnBegun { redirect_url, provider, domain, state, expires_at });
-        Ok(WayThere(
+        Ok(SignOnResponse(
             answer
                 .with_header(http::header::SET_COOKIE, &set_ticket(context.secure, &cookie))
                 .with_header(http::header::CACHE_CONTROL, "no-store"),
@@ -177,20 +183,22 @@ impl SignOnApi {
 
     /// Begin a test sign-in
     ///
-    /// Where `sign_in_url` of `POST /api/admin/identity-providers/{id}/test` leads. Sends the browser to the provider. When it comes back,
-    /// a page shows whether the person would have been signed in. Nobody is signed in. The link works for ten minutes.
+    /// Handles the link in `sign_in_url` of `POST /api/admin/identity-providers/{id}/test`: redirects the browser to the provider.
+    /// After the callback, a page shows whether the person would have been signed in. Nobody is signed in. The link works for 10
+    /// minutes.
     #[oai(path = "/sso/test", method = "get", operation_id = "begin_sso_test")]
     async fn begin_sso_test(&self, _class: Marked<SignIn>, request: &Request, query: Filter<TestQuery>) -> Result<WayOn, Problem> {
         let context = RequestContext::of(request)?;
-        let begun = self.sign_on.begin_test(&query.0.link, redirect_uri(&context), self.clock.now()).await?;
-        let ticket = set_ticket(context.secure, &begun.cookie);
-        Ok(WayOn(PageAnswer::see_other(&begun.redirect_url).with_header(http::header::SET_COOKIE, &ticket)))
+        let started = self.sign_on.begin_test(&query.0.link, redirect_uri(&context), self.clock.now()).await?;
+        let ticket = set_ticket(context.secure, &started.cookie);
+        Ok(WayOn(PageAnswer::see_other(&started.redirect_url).with_header(http::header::SET_COOKIE, &ticket)))
     }
 
     /// Finish single sign-on
     ///
-    /// Where a provider sends the browser back to. Signs in and leads on to `return_to`; a person who was not known becomes a user if the
-    /// provider is set up so. Whatever is wrong with the answer, nobody is signed in, and the event `auth.login_failed` has the reason.
+    /// Handles the callback of a provider: signs the user in and redirects to `return_to`. An unknown person becomes a user if the
+    /// provider has `auto_provision`. If the callback is invalid, nobody is signed in, and the event `auth.login_failed` contains
+    /// the reason.
     #[oai(path = "/sso/callback", method = "get", operation_id = "finish_sso")]
     async fn finish_sso(&self, request: &Request, open_query: Filter<ProviderAnswer>) -> Result<WayOn, Problem> {
         let context = RequestContext::of(request)?;
@@ -199,12 +207,12 @@ impl SignOnApi {
         let ticket = cookie(request.headers(), ticket_cookie(secure)).map(str::to_owned);
         let forget = set_cookie(secure, ticket_cookie(secure), "", 0);
         let former = session_token(request.headers(), secure);
-        let answer = flow::Answer { state, code, issuer: iss, error, cookie: ticket, former };
-        let finished = self.sign_on.finish(answer, self.clock.now()).await;
-        let finished = finished.map_err(|error| Problem::from(error).header(http::header::SET_COOKIE, &forget))?;
-        let (login, return_to) = match finished {
-            Finished::SignedIn(login, return_to) => (login, return_to),
-            Finished::Tested { test, reason } => {
+        let answer = flow::Callback { state, code, issuer: iss, error, cookie: ticket, former };
+        let outcome = self.sign_on.finish(answer, self.clock.now()).await;
+        let outcome = outcome.map_err(|error| Problem::from(error).header(http::header::SET_COOKIE, &forget))?;
+        let (login, return_to) = match outcome {
+            SignOnOutcome::SignedIn(login, return_to) => (login, return_to),
+            SignOnOutcome::Tested { test, reason } => {
                 let answer = PageAnswer::shown(StatusCode::OK, test_page(&test, reason));
                 return Ok(WayOn(answer.with_header(http::header::SET_COOKIE, &forget)));
             }
@@ -217,7 +225,7 @@ impl SignOnApi {
     }
 }
 
-/// The outcome of a test sign-in.
+/// The page with the outcome of a test sign-in.
 fn test_page(test: &TestSignIn, reason: Option<RefusalReason>) -> Html {
     let mut html = Html::new(if test.failure.is_none() { "The test sign-in succeeded" } else { "The test sign-in failed" });
     match (&test.failure, &test.email) {
@@ -238,7 +246,7 @@ fn test_page(test: &TestSignIn, reason: Option<RefusalReason>) -> Html {
     html
 }
 
-fn wish(body: BeginSignOn, redirect_uri: String) -> Result<Wish, SsoError> {
+fn sign_on_request(body: BeginSignOn, redirect_uri: String) -> Result<SignOnRequest, SsoError> {
     let mut faults = Vec::new();
     let domain = Domain::parse(&body.domain).map_err(|problem| faults.push(error::bad_domain(None, problem)));
     let return_to = body.return_to.as_deref().map_or(Some(ReturnPath::home()), ReturnPath::parse);
@@ -250,7 +258,7 @@ fn wish(body: BeginSignOn, redirect_uri: String) -> Result<Wish, SsoError> {
     }
     match (domain, return_to) {
         (Ok(domain), Some(return_to)) if faults.is_empty() => {
-            Ok(Wish { domain, return_to, login_hint: body.login_hint, redirect_uri })
+            Ok(SignOnRequest { domain, return_to, login_hint: body.login_hint, redirect_uri })
         }
         _ => Err(SsoError::Invalid(faults)),
     }

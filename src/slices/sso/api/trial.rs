@@ -1,4 +1,4 @@
-//! `/api/admin/identity-providers/{id}/test`: tests a provider before people rely on it.
+//! `/api/admin/identity-providers/{id}/test`: the test of a provider.
 
 use poem_openapi::{Object, OpenApi, param::Path};
 use serde::Serialize;
@@ -20,13 +20,13 @@ use super::{
         trial::{self, TrialCheck, TrialName, TrialStatus},
     },
     Area,
-    record::Desk,
+    record::ApiState,
     sign_on::{redirect_uri, test_path},
 };
 
 word_type! {
-    TrialName, "IdentityProviderCheckName", "`discovery`: the discovery document, its issuer and its addresses. `sign_in_page`: the server where people sign in. `keys`: the keys for ID\ntokens. `client`: `client_id` and `client_secret`.";
-    TrialStatus, "IdentityProviderCheckStatus", "`skipped` is a check that could not be made.";
+    TrialName, "IdentityProviderCheckName", "`discovery`: the discovery document, its issuer and its URLs. `sign_in_page`: the server of the sign-in page. `keys`: the keys for ID\ntokens. `client`: `client_id` and `client_secret`.";
+    TrialStatus, "IdentityProviderCheckStatus", "The result of a check. `skipped`: the check could not be run.";
 }
 
 /// One check of a test.
@@ -34,7 +34,7 @@ word_type! {
 pub(super) struct IdentityProviderCheck {
     pub(super) name: TrialName,
     pub(super) status: TrialStatus,
-    /// What was found.
+    /// The result in words.
     pub(super) message: String,
 }
 
@@ -44,31 +44,33 @@ impl From<TrialCheck> for IdentityProviderCheck {
     }
 }
 
-/// What a test of an identity provider has found.
+/// The result of a test of an identity provider.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct IdentityProviderTest {
-    /// Whether no check has failed.
+    /// Whether no check failed.
     pub(super) passed: bool,
     pub(super) checks: Vec<IdentityProviderCheck>,
-    /// What the provider must allow as the redirect URI of the client.
+    /// The redirect URI that you must register for the client at the provider.
     pub(super) redirect_uri: String,
-    /// Open this in a browser for a test sign-in. It signs nobody in, shows the outcome, and leaves it in `sign_on.last_test` of the provider.
+    /// The URL of a test sign-in, to open in a browser. It signs nobody in. It shows the outcome and stores it in
+    /// `sign_on.last_test` of the provider.
     pub(super) sign_in_url: String,
-    /// When the link stops working.
+    /// When `sign_in_url` expires.
     pub(super) expires_at: Timestamp,
 }
 
-pub(crate) struct TrialApi(pub(crate) Desk);
+pub(crate) struct TrialApi(pub(crate) ApiState);
 
 #[OpenApi(prefix_path = "/api/admin/identity-providers", tag = "Area::IdentityProviders")]
 impl TrialApi {
     /// Test an identity provider
     ///
-    /// Reads the provider's discovery document and keys, reaches its sign-in page, and sends a code that does not exist to its token endpoint:
-    /// the answer says whether the provider knows the client and its secret. The provider need not be enabled. Nothing is changed.
+    /// Reads the provider's discovery document and keys, requests its sign-in page, and sends an invalid code to its token
+    /// endpoint. The error shows whether the provider knows the client and its secret. The provider may be disabled. The test
+    /// changes nothing.
     ///
-    /// `sign_in_url` begins a test sign-in in a browser, which shows the rest: the redirect URI, the claims, and which user would be signed in.
-    /// Your credential must have all scopes of an administrator, from any network. A tenant tests one provider at a time.
+    /// Open `sign_in_url` in a browser to test the rest: the redirect URI, the claims, and which user would be signed in. Your
+    /// credential must have all scopes of an administrator, from any network. A tenant can test one provider at a time.
     #[oai(path = "/:id/test", method = "post", operation_id = "test_identity_provider")]
     async fn test_identity_provider(
         &self,
@@ -77,14 +79,14 @@ impl TrialApi {
     ) -> Result<Answer<IdentityProviderTest>, Problem> {
         Manager::of(&auth.principal).check_every_account().map_err(SsoError::from)?;
         let key = (auth.principal.tenant_id, id.0);
-        let desk = &self.0;
-        let provider = desk.store.read(|tx| repo::get(tx, key)?.ok_or(SsoError::NotFound))?;
-        let _under_way = desk.lookups.begin(key.0).ok_or(SsoError::LookupsBusy)?;
-        let now = desk.clock.now();
+        let state = &self.0;
+        let provider = state.store.read(|tx| repo::get(tx, key)?.ok_or(SsoError::NotFound))?;
+        let _lookup = state.lookups.begin(key.0).ok_or(SsoError::LookupsBusy)?;
+        let now = state.clock.now();
         let redirect_uri = redirect_uri(&auth.context);
-        let issued = desk.sign_on.tickets.issue(key, redirect_uri.clone(), Purpose::Test, now)?;
-        let checks = trial::test(&desk.sign_on.relation(&provider, now)?, &issued.ticket).await;
-        let (link, expires_at) = desk.sign_on.tickets.issue_test(key, now)?;
+        let issued = state.sign_on.tickets.issue(key, redirect_uri.clone(), Purpose::Test, now)?;
+        let checks = trial::test(&state.sign_on.client(&provider, now)?, &issued.ticket).await;
+        let (link, expires_at) = state.sign_on.tickets.issue_test(key, now)?;
         Ok(Answer::new(&IdentityProviderTest {
             passed: checks.iter().all(|check| check.status != TrialStatus::Failed),
             checks: checks.into_iter().map(Into::into).collect(),

@@ -1,4 +1,4 @@
-//! Identity providers as clients see and send them. The client secret goes in and never comes out.
+//! The wire types for identity providers. Responses never contain the client secret.
 
 use poem_openapi::{Enum, Object};
 use serde::Serialize;
@@ -15,7 +15,7 @@ use super::super::{
     service::{NewProvider, ProviderChange},
 };
 
-/// The protocol that the provider speaks: OpenID Connect.
+/// The protocol of the provider. `oidc`: OpenID Connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
 #[oai(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -24,10 +24,10 @@ pub(super) enum ProviderType {
 }
 
 word_type! {
-    ProvenBy, "DomainProof", "How a domain was proven: by a record in DNS, by the operator, as a reserved domain of an evaluation tenant (such as `acme.example`), or\nbecause it was in use before domains had to be proven.";
+    ProvenBy, "DomainProof", "How a domain was proven. `dns`: by a DNS record. `operator`: approved by the operator. `reserved`: a reserved domain of an evaluation\ntenant, such as `acme.example`. `before`: in use before domains had to be proven.";
 }
 
-/// A domain of an identity provider, and what proves that it is the tenant's.
+/// A domain of an identity provider, and the proof that the tenant owns it.
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
@@ -37,11 +37,11 @@ pub(super) struct DomainClaim {
     /// Whether people with an address of the domain can sign in through the provider.
     pub(super) proven: bool,
     pub(super) proven_by: Option<ProvenBy>,
-    /// When the tenant proved that the domain is its own.
+    /// When the domain was proven. Absent while it is not proven.
     pub(super) proven_at: Option<Timestamp>,
-    /// While it is not proven: the name of the TXT record to publish.
+    /// The name of the TXT record to publish. Absent when the domain is proven.
     pub(super) record_name: Option<String>,
-    /// While it is not proven: the value of that record.
+    /// The value of the TXT record to publish. Absent when the domain is proven.
     pub(super) record_value: Option<String>,
 }
 
@@ -59,15 +59,16 @@ impl DomainClaim {
     }
 }
 
-/// Why a sign-on failed.
+/// The reason why a sign-on failed.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SignOnFailure {
     pub(super) at: Timestamp,
-    /// As in the event `auth.login_failed`, such as `code_refused`.
+    /// The reason as in the event `auth.login_failed`, such as `code_refused`.
     pub(super) reason: String,
-    /// What is known beyond the reason, such as the provider's own word for it. It never holds a token or a secret.
+    /// Details beyond the reason, such as the provider's error code. Absent when there are none. It never contains a token or a
+    /// secret.
     pub(super) cause: Option<String>,
 }
 
@@ -77,7 +78,7 @@ impl From<model::SignOnFailure> for SignOnFailure {
     }
 }
 
-/// A test sign-in.
+/// The outcome of a test sign-in.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
@@ -85,22 +86,22 @@ pub(super) struct TestSignIn {
     pub(super) at: Timestamp,
     /// Whether the person would have been signed in.
     pub(super) succeeded: bool,
-    /// Whom the provider vouched for.
+    /// The e-mail address that the provider verified. Absent when the test failed.
     pub(super) email: Option<String>,
-    /// Whether a user would have been created.
+    /// Whether a sign-in would have created a user.
     pub(super) creates_user: bool,
     pub(super) failure: Option<SignOnFailure>,
 }
 
-/// What became of the last sign-ons through a provider.
+/// The outcomes of the last sign-ons through a provider.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 #[allow(clippy::struct_field_names, reason = "each is the last of its kind")]
 pub(super) struct SignOnHistory {
-    /// When somebody last signed in through the provider.
+    /// When a user last signed in through the provider. Absent before the first sign-in.
     pub(super) last_success_at: Option<Timestamp>,
-    /// The last sign-on that was refused, also if later ones went well.
+    /// The last refused sign-on, even if later ones succeeded. Absent if none was refused.
     pub(super) last_failure: Option<SignOnFailure>,
     pub(super) last_test: Option<TestSignIn>,
 }
@@ -128,32 +129,33 @@ impl From<model::SignOnHistory> for SignOnHistory {
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct IdentityProvider {
     pub(super) id: IdentityProviderId,
-    /// A label for people.
+    /// The display name.
     pub(super) name: String,
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     pub(super) kind: ProviderType,
-    /// The provider's own address, which its discovery document is under.
+    /// The issuer URL of the provider. The discovery document is below it.
     pub(super) issuer: String,
-    /// What tenantd is called at the provider.
+    /// The client id of tenantd at the provider.
     pub(super) client_id: String,
-    /// The domains of e-mail addresses that it is to answer for.
+    /// The domains of e-mail addresses that sign in through the provider.
     pub(super) domains: Vec<String>,
-    /// How far each domain is proven. Only proven domains count, and each for one provider on the installation.
+    /// The proof of each domain. Sign-in works only for proven domains. Only one provider of the installation can prove a domain.
     pub(super) domain_claims: Vec<DomainClaim>,
-    /// Nobody signs in through a disabled one.
+    /// Whether users can sign in through the provider.
     pub(super) enabled: bool,
-    /// What people may do who become users by signing in.
+    /// The role of users that are created at their first sign-in.
     pub(super) default_role: Role,
-    /// Whether people who are not known yet become users by signing in.
+    /// Whether tenantd creates a user for an unknown person who signs in.
     pub(super) auto_provision: bool,
-    /// What is asked of the provider.
+    /// The scopes that tenantd requests from the provider.
     pub(super) scopes: Vec<String>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
-    /// Counts the changes of this record.
+    /// The version of this record. Every change increments it.
     pub(super) version: u64,
-    /// What became of the last sign-ons. Absent before the first, and in answers to changes and in events. It does not change `version`.
+    /// The outcomes of the last sign-ons. Absent before the first sign-on, in responses to changes, and in events. Sign-ons do not
+    /// change `version`.
     pub(super) sign_on: Option<SignOnHistory>,
 }
 
@@ -192,83 +194,84 @@ impl Describe for model::IdentityProvider {
     }
 }
 
-/// The bounds of a provider's fields, for one that comes with a whole tenant.
+/// The limits on a provider's fields, for a provider that arrives with the import of a tenant.
 pub(crate) fn provider_fields() -> Result<Shape, String> {
     Shape::fields::<CreateIdentityProvider>(&["name", "issuer", "client_id", "domains", "scopes"])
 }
 
-/// An identity provider to create.
+/// The identity provider to create.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateIdentityProvider {
-    /// A label for people.
+    /// The display name.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: String,
-    /// `oidc` when absent.
+    /// The protocol. Defaults to `oidc`.
     #[oai(rename = "type")]
     pub(super) kind: Option<ProviderType>,
-    /// The provider's own address, exactly as its discovery document writes it. HTTPS, but for a provider on this machine.
+    /// The issuer URL, exactly as in the provider's discovery document. Must use HTTPS, except for a provider on this machine.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) issuer: String,
-    /// What tenantd is called at the provider.
+    /// The client id of tenantd at the provider.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) client_id: String,
-    /// What tenantd proves itself with at the provider. It is kept encrypted and never shown.
+    /// The client secret of tenantd at the provider. tenantd encrypts it and never returns it.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) client_secret: String,
-    /// The domains of e-mail addresses that it answers for, such as `acme.com`.
+    /// The domains of e-mail addresses that sign in through the provider, such as `acme.com`.
     #[oai(validator(min_items = 1, max_items = 50))]
     pub(super) domains: Vec<String>,
-    /// `true` when absent.
+    /// Whether users can sign in through the provider. Defaults to `true`.
     pub(super) enabled: Option<bool>,
-    /// What people may do who become users by signing in. `viewer` when absent.
+    /// The role of users that are created at their first sign-in. Defaults to `viewer`.
     pub(super) default_role: Option<Role>,
-    /// Whether people who are not known yet become users by signing in. `false` when absent.
+    /// Whether tenantd creates a user for an unknown person who signs in. Defaults to `false`.
     pub(super) auto_provision: Option<bool>,
-    /// What is asked of the provider: `openid`, `email` and `profile` when absent.
+    /// The scopes that tenantd requests from the provider. Must contain `openid`. Defaults to `openid`, `email` and `profile`.
     #[oai(validator(min_items = 1, max_items = 20))]
     pub(super) scopes: Option<Vec<String>>,
 }
 
-/// A change of an identity provider. What is absent stays as it is.
+/// The changes to an identity provider. An absent field keeps its value.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UpdateIdentityProvider {
-    /// The provider, unless the path or the query names it.
+    /// The id of the provider. Not needed if the path or the query names it.
     pub(super) id: Option<IdentityProviderId>,
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: Option<String>,
     #[oai(rename = "type")]
     pub(super) kind: Option<ProviderType>,
-    /// The URL of the issuer.
+    /// The issuer URL, exactly as in the provider's discovery document.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) issuer: Option<String>,
-    /// The client id at the provider.
+    /// The client id of tenantd at the provider.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) client_id: Option<String>,
-    /// Replaces the stored secret, which is kept when this is absent. Required when you change the scheme, host or port of `issuer`.
+    /// Replaces the stored client secret. When absent, the stored secret is kept. Required when you change the scheme, host or port
+    /// of `issuer`.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) client_secret: Option<String>,
-    /// The domains whose people sign in through the provider.
+    /// The domains of e-mail addresses that sign in through the provider. Replaces the whole list.
     #[oai(validator(min_items = 1, max_items = 50))]
     pub(super) domains: Option<Vec<String>>,
     pub(super) enabled: Option<bool>,
     pub(super) default_role: Option<Role>,
-    /// Whether people get an account when they first sign in.
+    /// Whether tenantd creates a user for an unknown person who signs in.
     pub(super) auto_provision: Option<bool>,
-    /// The scopes to ask the provider for.
+    /// The scopes that tenantd requests from the provider. Must contain `openid`.
     #[oai(validator(min_items = 1, max_items = 20))]
     pub(super) scopes: Option<Vec<String>>,
 }
 
-/// The provider to delete.
+/// The identity provider to delete.
 #[derive(Debug, Object)]
 pub(super) struct DeleteIdentityProvider {
-    /// The provider, unless the query names it.
+    /// The id of the provider. Not needed if the query names it.
     pub(super) id: Option<IdentityProviderId>,
 }
 
-/// Collects all that is wrong with the input.
+/// Collects all faults of the input.
 #[derive(Default)]
 struct Faults(Vec<Fault>);
 

@@ -1,4 +1,5 @@
-//! What became of the last sign-ons through each provider. It is no part of the provider: no sign-on changes the version of its record.
+//! The outcomes of the last sign-ons through each provider. They are not part of the provider, so a sign-on does not change its
+//! version.
 
 use tenantd_base::clock::Timestamp;
 use tenantd_store::{Read, StoreError, Table, WriteTx, catalog, codec::Record};
@@ -19,7 +20,7 @@ pub(crate) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<SignOnHisto
 }
 
 fn change(tx: &mut WriteTx, key: ProviderKey, change: impl FnOnce(&mut SignOnHistory)) -> Result<(), StoreError> {
-    // The provider may have been deleted while somebody was there.
+    // The provider may have been deleted during the sign-on.
     if super::get(tx, key)?.is_none() {
         return Ok(());
     }
@@ -28,15 +29,15 @@ fn change(tx: &mut WriteTx, key: ProviderKey, change: impl FnOnce(&mut SignOnHis
     HISTORY.put(tx, &key, &history)
 }
 
-pub(crate) fn note_success(tx: &mut WriteTx, key: ProviderKey, at: Timestamp) -> Result<(), StoreError> {
+pub(crate) fn record_success(tx: &mut WriteTx, key: ProviderKey, at: Timestamp) -> Result<(), StoreError> {
     change(tx, key, |history| history.last_success_at = Some(at))
 }
 
-pub(crate) fn note_failure(tx: &mut WriteTx, key: ProviderKey, failure: SignOnFailure) -> Result<(), StoreError> {
+pub(crate) fn record_failure(tx: &mut WriteTx, key: ProviderKey, failure: SignOnFailure) -> Result<(), StoreError> {
     change(tx, key, |history| history.last_failure = Some(failure))
 }
 
-pub(crate) fn note_test(tx: &mut WriteTx, key: ProviderKey, test: TestSignIn) -> Result<(), StoreError> {
+pub(crate) fn record_test(tx: &mut WriteTx, key: ProviderKey, test: TestSignIn) -> Result<(), StoreError> {
     change(tx, key, |history| history.last_test = Some(test))
 }
 
@@ -51,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_history_is_stored_as_it_was_written_down() {
+    fn the_stored_form_of_a_history_is_stable() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let failure = SignOnFailure::new(at, "code_refused", Some("invalid_client"));
         let history = SignOnHistory {

@@ -1,5 +1,5 @@
-//! Identity providers as they leave for another installation and arrive there. One without its secret arrives disabled, and so does one
-//! of a file that nobody vouches for; its domains are to be proven again.
+//! The export and import of identity providers when a tenant moves to another installation. A provider is disabled after the import
+//! if its secret is missing or the file is not verified. In an unverified file, its domains must be proven again.
 
 use serde_json::Value;
 
@@ -16,11 +16,11 @@ use super::{
     PROVIDERS, ProviderKey, ProviderRecord, sealed_place,
 };
 
-/// As long as the API takes one.
+/// The maximum length of a client secret in the API.
 const MAX_SECRET: usize = 1000;
 const MAX_TOKEN: usize = 64;
 
-/// `fields` are the bounds of the API.
+/// `fields` checks the limits of the API.
 pub(crate) fn providers(
     egress: Egress,
     fields: impl Fn(&Value) -> Result<(), String> + Send + Sync + 'static,
@@ -37,7 +37,7 @@ pub(crate) fn providers(
     .within(fields)
     .at_most(MAX_PROVIDERS as u64)
     .kept_by(|tx, key, provider| {
-        // Whoever vouches for the file does not know the people of this installation.
+        // The signer of the file does not know the staff of this installation.
         let mut provider = provider.clone();
         let mut claims = provider.claims();
         for claim in &mut claims {
@@ -62,7 +62,7 @@ fn arrive(
     mut provider: ProviderRecord,
 ) -> Result<Option<(ProviderKey, ProviderRecord)>, PortError> {
     check(&provider)?;
-    // What is proven elsewhere is so here if somebody vouches for it. Files of older releases have no claims.
+    // Proofs of another installation count if the file is verified. Files of older releases have no claims.
     let is_vouched_for = arrival.is_verified() && provider.claims.len() == provider.domains.len();
     let mut claims = if is_vouched_for { provider.claims() } else { Vec::new() };
     if !is_vouched_for {
@@ -79,7 +79,7 @@ fn arrive(
         None => {
             provider.client_secret = arrival.seal(place, &Secret::new(""))?;
             provider.enabled = false;
-            arrival.note(format!("The identity provider {} is disabled until it gets its client secret.", provider.name));
+            arrival.note(format!("The identity provider {} is disabled until you set its client secret.", provider.name));
         }
     }
     if !arrival.is_verified() {
@@ -89,13 +89,13 @@ fn arrive(
     Ok(Some((key, provider)))
 }
 
-/// What the use cases ask of a provider.
+/// Applies the rules of the service to a provider.
 fn check(provider: &ProviderRecord) -> Result<(), PortError> {
     for (place, domain) in provider.domains.iter().enumerate() {
         let is_known = provider.domains.iter().take(place).any(|other| other == domain);
         if is_known || Domain::parse(domain.as_str()).as_ref() != Ok(domain) {
             return Err(PortError::Wrong(format!(
-                "domains: {} is there twice, or is no domain in its stored form",
+                "domains: {} is a duplicate, or is not a domain in its stored form",
                 domain.as_str()
             )));
         }
@@ -107,7 +107,7 @@ fn check(provider: &ProviderRecord) -> Result<(), PortError> {
         return Err(PortError::wrong("default_role: operator is a role of the platform tenant"));
     }
     if !provider.scopes.iter().all(|scope| is_scope(scope)) || !provider.scopes.iter().any(|scope| scope == "openid") {
-        return Err(PortError::wrong("scopes: they must be scopes of OAuth 2.0, with openid among them"));
+        return Err(PortError::wrong("scopes: must be valid OAuth 2.0 scopes and contain openid"));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What clients send to create and change tickets.
+//! Request bodies that create and change tickets.
 
 use poem_openapi::Object;
 use serde::Serialize;
@@ -27,34 +27,34 @@ use super::{
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateTicket {
-    /// What the ticket is about, in a line.
+    /// A one-line summary of the ticket.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) subject: String,
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) description: Option<String>,
-    /// `incident` when absent.
+    /// The type of the ticket. Defaults to `incident`.
     #[oai(rename = "type")]
     pub(super) kind: Option<TicketType>,
-    /// When absent it follows from `impact` and `urgency`; without them it is `medium`.
+    /// The priority. When absent, tenantd derives it from `impact` and `urgency`; without both of them it is `medium`.
     pub(super) priority: Option<Priority>,
     pub(super) impact: Option<Level>,
     pub(super) urgency: Option<Level>,
-    /// `api` when absent.
+    /// Where the ticket comes from. Defaults to `api`.
     pub(super) source: Option<Source>,
-    /// The queue that the ticket is in.
+    /// The name of the queue that the ticket is in.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) queue: Option<String>,
-    /// What the ticket is about, in words of your own.
+    /// A category of your choice.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) category: Option<String>,
-    /// The customer. When absent it is that of the first device, else that of the contact.
+    /// The customer that the ticket belongs to. When absent, it is the organization of the first device, else that of the contact.
     pub(super) organization_id: Option<OrganizationId>,
     pub(super) contact_id: Option<UserId>,
-    /// Finds the contact by their address; not together with `contact_id`.
+    /// The email address of an existing contact. You cannot combine it with `contact_id`.
     #[oai(validator(min_length = 3, max_length = 254))]
     pub(super) contact_email: Option<String>,
     pub(super) assignee_id: Option<UserId>,
-    /// The same as `device_ids` with one entry.
+    /// The same as `device_ids` with this device as the first entry.
     pub(super) device_id: Option<DeviceId>,
     #[oai(validator(max_items = 50, unique_items))]
     pub(super) device_ids: Option<Vec<DeviceId>>,
@@ -63,12 +63,13 @@ pub(super) struct CreateTicket {
     pub(super) custom_fields: Option<Fields<false>>,
     #[oai(validator(max_items = 20))]
     pub(super) external_refs: Option<Vec<ExternalRef>>,
-    /// Names the cause: while an unfinished ticket of the organization has the same, `on_duplicate` says what happens.
+    /// Identifies the cause of the ticket. If an open ticket of the organization has the same key, `on_duplicate` decides
+    /// what happens.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) dedup_key: Option<String>,
-    /// `comment` when absent.
+    /// What to do if an open ticket has the same `dedup_key`. Defaults to `comment`.
     pub(super) on_duplicate: Option<OnDuplicate>,
-    /// The ticket that this one is a part of. Parts may be 32 deep.
+    /// The ticket that this ticket is a part of. Tickets can be nested up to 32 levels deep.
     pub(super) parent: Option<TicketRef>,
     /// When the ticket must be done.
     pub(super) due_at: Option<Timestamp>,
@@ -119,7 +120,8 @@ impl From<CreateTicket> for NewTicket {
 pub(super) struct CreateTickets {
     #[oai(validator(min_items = 1, max_items = 100))]
     pub(super) tickets: Vec<Item<CreateTicket>>,
-    /// `true`, the default, creates all tickets or none. `false` creates each by itself and answers for each, also when its fields are not valid.
+    /// `true` (the default) creates all tickets or none. `false` creates each ticket separately and returns a result for
+    /// each, including for tickets with invalid fields.
     pub(super) atomic: Option<bool>,
 }
 
@@ -127,49 +129,49 @@ impl Many for CreateTickets {
     const MEMBER: &'static str = "tickets";
 }
 
-/// How a ticket is resolved.
+/// The resolution of a ticket.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ResolveTicket {
-    /// `fixed` when absent.
+    /// The kind of resolution. Defaults to `fixed`.
     pub(super) code: Option<ResolutionCode>,
-    /// What solved it.
+    /// What solved the problem.
     #[oai(validator(min_length = 1, max_length = 10000))]
     pub(super) summary: Option<String>,
 }
 
-/// A change of a ticket, as a JSON merge patch (RFC 7396): what is absent stays as it is, `null` clears, lists are replaced, custom
-/// fields change one by one.
+/// A change of a ticket, as a JSON merge patch (RFC 7396). Absent fields keep their value, `null` removes a value, and lists
+/// are replaced as a whole. Custom fields are changed one by one.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UpdateTicket {
-    /// The ticket, unless the path or the query names it.
+    /// The ticket to change, unless the path or the query names it.
     pub(super) id: Option<TicketRef>,
     #[oai(flatten)]
     pub(super) patch: TicketPatch,
 }
 
-/// What changes in a ticket.
+/// The changes of a ticket.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketPatch {
-    /// What the ticket is about, in a line.
+    /// A one-line summary of the ticket.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) subject: Option<String>,
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) description: Change<String>,
     #[oai(rename = "type")]
     pub(super) kind: Option<TicketType>,
-    /// `resolved` needs a `resolution` with a summary, `merged` needs `merged_into`.
+    /// The new status. `resolved` requires a `resolution` with a summary, `merged` requires `merged_into`.
     pub(super) status: Option<Status>,
     pub(super) priority: Option<Priority>,
     pub(super) impact: Change<Level>,
     pub(super) urgency: Change<Level>,
     pub(super) source: Option<Source>,
-    /// The queue that the ticket is in.
+    /// The name of the queue that the ticket is in.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) queue: Change<String>,
-    /// What the ticket is about, in words of your own.
+    /// A category of your choice.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) category: Change<String>,
     pub(super) organization_id: Option<OrganizationId>,
@@ -182,14 +184,14 @@ pub(super) struct TicketPatch {
     pub(super) custom_fields: Change<Fields<true>>,
     #[oai(validator(max_items = 20))]
     pub(super) external_refs: Change<Vec<ExternalRef>>,
-    /// Names the cause of the ticket.
+    /// Identifies the cause of the ticket.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) dedup_key: Change<String>,
-    /// The ticket that this one is a part of, and not the other way round. Parts may be 32 deep.
+    /// The ticket that this ticket is a part of. It must not be a part of this ticket. Tickets can be nested up to 32 levels deep.
     pub(super) parent: Change<TicketRef>,
-    /// Another ticket that is not merged itself; with the status `merged` only.
+    /// The ticket to merge this one into. It must not be merged itself. Allowed only with the status `merged`.
     pub(super) merged_into: Option<TicketRef>,
-    /// Of a ticket that is resolved or becomes so.
+    /// The resolution. Allowed only if the ticket is resolved or becomes resolved.
     pub(super) resolution: Option<ResolveTicket>,
     /// When the ticket must be done.
     pub(super) due_at: Change<Timestamp>,
@@ -227,10 +229,10 @@ impl From<TicketPatch> for TicketChange {
     }
 }
 
-/// One change of several tickets: of all or of none.
+/// One change of several tickets. It applies to all of them or to none.
 #[derive(Clone, Debug, Object)]
 pub(super) struct UpdateTickets {
-    /// Each ticket once, by whichever of its names.
+    /// The tickets to change, each by its id or its number. You may name each ticket only once.
     #[oai(validator(min_items = 1, max_items = 100))]
     pub(super) ids: Vec<TicketRef>,
     pub(super) patch: TicketPatch,
@@ -240,29 +242,29 @@ impl Many for UpdateTickets {
     const MEMBER: &'static str = "ids";
 }
 
-/// What became of one of several tickets.
+/// The result for one of several tickets.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketResult {
-    /// The place in the request.
+    /// The position of the ticket in the request, starting at 0.
     pub(super) index: usize,
-    /// The status that a request for this ticket alone would have had.
+    /// The HTTP status that a request for only this ticket would have returned.
     pub(super) status: u16,
-    /// The ticket. Absent on a failure.
+    /// The ticket. Absent if it failed.
     pub(super) ticket: Option<TicketJson>,
-    /// Why it failed: `code`, `detail` and, for input, `errors`.
+    /// Why it failed: `code`, `detail` and, for invalid input, `errors`. Absent if it succeeded.
     pub(super) error: Option<ItemProblem>,
 }
 
-/// What became of several tickets.
+/// The results for several tickets.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct TicketResults {
-    /// A result for each ticket, in order.
+    /// One result per ticket, in the order of the request.
     pub(super) results: Vec<TicketResult>,
-    /// How many succeeded.
+    /// The number of tickets that succeeded.
     pub(super) succeeded: usize,
-    /// How many failed.
+    /// The number of tickets that failed.
     pub(super) failed: usize,
 }
 
@@ -273,10 +275,10 @@ pub(super) struct CreateComment {
     /// The text of the comment.
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) body: String,
-    /// `internal` when absent.
+    /// Who can see the comment. Defaults to `internal`.
     pub(super) visibility: Option<Visibility>,
-    /// The contact who wrote it, when you pass it on, as a mail gateway does. Their public comment opens a ticket that waits for them or
-    /// is resolved.
+    /// The contact who wrote the comment, if you submit it on their behalf, for example from a mail gateway. A public comment
+    /// of a contact reopens a ticket that is resolved or waits for the customer.
     pub(super) contact_id: Option<UserId>,
 }
 
@@ -286,7 +288,7 @@ impl From<CreateComment> for NewComment {
     }
 }
 
-/// Time to note.
+/// Time spent on a ticket.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateTimeEntry {
@@ -295,7 +297,7 @@ pub(super) struct CreateTimeEntry {
     pub(super) minutes: u32,
     /// Whether the time is billed.
     pub(super) billable: bool,
-    /// Such as `remote`, `on_site` or `travel`: words of your own.
+    /// The kind of work, such as `remote`, `on_site` or `travel`. You can use any words.
     #[oai(validator(min_length = 1, max_length = 50))]
     pub(super) work_type: String,
     /// What was done.

@@ -1,4 +1,4 @@
-//! What one request for several tickets may read and write, and why one of them was refused.
+//! The limits of requests for several tickets, and the errors of a single ticket.
 
 use tenantd_http::{
     bulk::{self, TooLarge},
@@ -8,7 +8,7 @@ use tenantd_store::{Metered, Read, StoreError};
 
 use super::super::{error::TicketError, service::Plan};
 
-/// Why one of several tickets was refused.
+/// Why one of several tickets failed.
 #[derive(Debug)]
 pub(super) enum BulkError {
     Ticket(TicketError),
@@ -42,7 +42,7 @@ impl From<BulkError> for Problem {
     }
 }
 
-/// What a request has read and written so far, or is about to.
+/// The bytes that a request has read and written, or plans to.
 #[derive(Debug)]
 pub(super) struct Budget(bulk::Budget);
 
@@ -55,7 +55,7 @@ impl Budget {
         Self(bulk::Budget::of_one())
     }
 
-    /// Plans one more ticket.
+    /// Plans the changes of one more ticket.
     pub(super) fn plan<R: Read>(
         &mut self,
         tx: &R,

@@ -1,5 +1,5 @@
-//! `/api/psa/tickets`: lists, creations, and changes whose target is in the query or in the body. A creation and a change take one ticket
-//! or several.
+//! `/api/psa/tickets`: lists and creates tickets, and changes tickets that the query or the body names. Creations and changes
+//! take one ticket or several.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use tenantd_http::{
     context::header,
     export::RowFormat,
     idempotency::IdempotencyKey,
-    input::{Filter, Judged},
+    input::{Filter, Lenient},
     need::{Allowed, TicketsRead, TicketsWrite},
     outgoing::{ListOrStream, Streams},
     page::PageRequest,
@@ -46,22 +46,22 @@ use super::{
     bulk::{Budget, BulkError},
     export,
     filters::{CountsBy, ListTickets, TicketFormat, TicketSort},
-    record::{self, Shown, TicketDryRun},
+    record::{self, TicketDryRun, TicketView},
     wire::{Ticket, TicketCount, TicketCounts, TicketList},
 };
 
-/// Whatever a ticket is shown from.
-pub(super) const SHOWN_FROM: [TableName; 5] =
+/// The tables that a ticket in a response is built from.
+pub(super) const SOURCE_TABLES: [TableName; 5] =
     [catalog::TICKETS, catalog::SLA_POLICIES, catalog::ORGANIZATIONS, catalog::USERS, catalog::DEVICES];
 
-/// How many values of a field are counted one by one.
+/// The maximum number of values that are counted per field.
 const MAX_COUNTS: usize = 1_000;
 
 #[derive(Debug, Object)]
 struct TicketTarget {
-    /// The ticket, unless the body names it: `T-1042`, `1042` or its id.
+    /// The ticket to change, unless the body names it: `T-1042`, `1042` or its id.
     id: Option<TicketRef>,
-    /// Check everything and answer with what would be, but change nothing.
+    /// Validates the request and returns the result without changing anything.
     dry_run: Option<bool>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct TicketsApi {
 
 impl TicketsApi {
     pub(crate) fn new(service: Arc<Service>, store: Store, exports: Streams) -> Self {
-        Self { service, store, exports, pages: AnswerCache::new(SHOWN_FROM) }
+        Self { service, store, exports, pages: AnswerCache::new(SOURCE_TABLES) }
     }
 }
 
@@ -107,10 +107,12 @@ impl TicketsApi {
 impl TicketsApi {
     /// List tickets
     ///
-    /// All tickets of the tenant that match every filter. A page can have fewer tickets than `limit`, even none, while there are more:
-    /// it ends at about 8 MiB. The list is over when `next_cursor` is absent. `format=csv` and `format=ndjson`, or an `Accept` with only
-    /// `text/csv` or `application/x-ndjson`, stream all of them instead; the last line of the latter is `{"_end":true,"count":…}`, so that
-    /// a stream that was cut off can be told. A stream takes no `limit`, `cursor`, `include_total` and `counts_by`.
+    /// Returns the tickets of the tenant that match all filters. A page can contain fewer tickets than `limit`, or none,
+    /// although more tickets follow, because a page ends at about 8 MiB. The last page has no `next_cursor`.
+    ///
+    /// `format=csv`, `format=ndjson`, or an `Accept` header with only `text/csv` or `application/x-ndjson` streams all
+    /// tickets instead. The last line of an NDJSON stream is `{"_end":true,"count":…}`, which shows that the stream is
+    /// complete. You cannot combine a stream with `limit`, `cursor`, `include_total` or `counts_by`.
     #[oai(path = "/", method = "get", operation_id = "list_tickets")]
     async fn list_tickets(
         &self,
@@ -144,17 +146,19 @@ impl TicketsApi {
 
     /// Create tickets
     ///
-    /// One ticket, or up to 100 in `tickets`: all or none, unless `atomic` is false. A ticket whose `dedup_key` an unfinished one of the
-    /// same organization has is answered with that one, status 200 and `deduplicated`. The first clocks start at once. A request for
-    /// several tickets can read and write 4 MiB of records. Beyond that tenantd refuses it with status 413, or with `atomic` false the
-    /// tickets that are left.
+    /// Creates one ticket, or up to 100 tickets in `tickets`. Several tickets are created all or none, unless `atomic` is
+    /// false. If an open ticket of the same organization has the same `dedup_key`, the request returns that ticket with
+    /// status 200 and `deduplicated` instead of creating one. The clocks of the service levels start immediately.
+    ///
+    /// A request for several tickets can read and write up to 4 MiB of records. Beyond that limit the request fails with
+    /// status 413. With `atomic` false, only the remaining tickets fail.
     #[oai(path = "/", method = "post", operation_id = "create_tickets")]
     async fn create_tickets(
         &self,
         auth: Allowed<TicketsWrite>,
         query: Filter<TicketDryRun>,
         idempotency_key: IdempotencyKey,
-        body: Judged<CreateBody>,
+        body: Lenient<CreateBody>,
     ) -> Result<Settled<TicketAnswer>, Problem> {
         let intent = auth.context.intent(&auth.principal);
         let service = self.service.clone();
@@ -173,17 +177,19 @@ impl TicketsApi {
 
     /// Change tickets
     ///
-    /// A merge patch (RFC 7396) of the ticket that `?id=` or `id` names, or with `ids` and `patch` of up to 100 at once, all or none;
-    /// those have no one name and version, and take no `?id=` and no `If-Match`. They can read and write 4 MiB of records together, beyond
-    /// that tenantd refuses the request with status 413. A status that cannot follow the current one is a conflict that lists those that
-    /// can.
+    /// Applies a JSON merge patch (RFC 7396) to the ticket in `?id=` or `id`. With `ids` and `patch`, it changes up to 100
+    /// tickets, all or none; such a request takes neither `?id=` nor `If-Match`. It can read and write up to 4 MiB of
+    /// records. Beyond that limit it fails with status 413.
+    ///
+    /// If the ticket cannot change from its current status to the new one, the request returns a conflict that lists the
+    /// allowed statuses.
     #[oai(path = "/", method = "patch", operation_id = "update_tickets")]
     async fn update_tickets(
         &self,
         auth: Allowed<TicketsWrite>,
         query: Filter<TicketTarget>,
         if_match: IfMatch,
-        body: Judged<UpdateBody>,
+        body: Lenient<UpdateBody>,
     ) -> Result<Changed<TicketAnswer>, Problem> {
         let dry_run = query.0.dry_run.unwrap_or(false);
         match body.0 {
@@ -201,7 +207,7 @@ impl TicketsApi {
     }
 }
 
-/// What is to be created.
+/// What to create.
 enum Creation {
     One(Box<NewTicket>),
     Many { tickets: Vec<Item<NewTicket>>, atomic: bool },
@@ -219,15 +225,15 @@ impl From<CreateBody> for Creation {
     }
 }
 
-/// What was created, or would be.
+/// What was created, or would be in a dry run.
 enum Creations {
-    One(Box<Shown>),
-    Many(Vec<Result<Shown, Failure>>),
+    One(Box<TicketView>),
+    Many(Vec<Result<TicketView, Failure>>),
 }
 
 /// Why one of several tickets was not created.
 enum Failure {
-    /// Its fields are not valid. The edge has said why.
+    /// The fields are invalid. The value is the problem that the HTTP layer has already produced.
     Refused(Value),
     Failed(BulkError),
 }
@@ -242,28 +248,31 @@ impl Creation {
 
     fn perform(&self, service: &Service, tx: &mut WriteTx, act: &mut Act) -> Result<Creations, BulkError> {
         let mut budget = self.budget();
-        let mut create = |new: &NewTicket| -> Result<Shown, BulkError> {
+        let mut create = |new: &NewTicket| -> Result<TicketView, BulkError> {
             let plan = budget.plan(&*tx, |view| service.plan_create(view, act, new))?;
             let deduplicated = plan.deduplicated;
             let committed = service.commit(tx, act, plan)?;
-            let shown =
-                if deduplicated { Shown::new(tx, act, committed.ticket, true) } else { Shown::committed(tx, act, committed) };
+            let shown = if deduplicated {
+                TicketView::new(tx, act, committed.ticket, true)
+            } else {
+                TicketView::committed(tx, act, committed)
+            };
             Ok(shown?)
         };
         self.each(&mut create)
     }
 
-    /// Each ticket by itself on what is stored now.
+    /// Checks each ticket separately against the current state of the store.
     fn rehearse(&self, service: &Service, tx: &impl Read, act: &mut Act) -> Result<Creations, BulkError> {
         let mut budget = self.budget();
-        let mut create = |new: &NewTicket| -> Result<Shown, BulkError> {
+        let mut create = |new: &NewTicket| -> Result<TicketView, BulkError> {
             let Plan { after, deduplicated, .. } = budget.plan(tx, |view| service.plan_create(view, act, new))?;
-            Ok(Shown::new(tx, act, after, deduplicated)?)
+            Ok(TicketView::new(tx, act, after, deduplicated)?)
         };
         self.each(&mut create)
     }
 
-    fn each(&self, create: &mut dyn FnMut(&NewTicket) -> Result<Shown, BulkError>) -> Result<Creations, BulkError> {
+    fn each(&self, create: &mut dyn FnMut(&NewTicket) -> Result<TicketView, BulkError>) -> Result<Creations, BulkError> {
         match self {
             Self::One(new) => Ok(Creations::One(Box::new(create(new)?))),
             Self::Many { tickets, atomic } => {
@@ -311,8 +320,8 @@ impl Creations {
     }
 }
 
-fn results(outcomes: Vec<Result<Shown, Failure>>) -> TicketResults {
-    let result = |(index, outcome): (usize, Result<Shown, Failure>)| match outcome {
+fn results(outcomes: Vec<Result<TicketView, Failure>>) -> TicketResults {
+    let result = |(index, outcome): (usize, Result<TicketView, Failure>)| match outcome {
         Ok(shown) => {
             let status = if shown.deduplicated { 200 } else { 201 };
             TicketResult { index, status, ticket: Some(shown.json), error: None }
@@ -346,7 +355,7 @@ fn counts(tx: &impl Read, query: &listing::TicketQuery, by: &[CountsBy]) -> Resu
     Ok(counts)
 }
 
-/// A value as a filter takes it, and its name where it is an id.
+/// A value in the form that the filter takes, and its name if the value is an id.
 fn counted_value(tx: &impl Read, tenant: TenantId, by: CountsBy, value: &[u8]) -> Result<(String, Option<String>), StoreError> {
     let mut labels = Labels::default();
     let word = |name: Option<&'static str>| (name.unwrap_or_default().to_owned(), None);

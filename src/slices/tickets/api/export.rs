@@ -1,11 +1,12 @@
-//! All tickets of a query as a stream of rows: read slice by slice, so that neither memory nor a snapshot is held for longer than one.
+//! Streams all tickets of a query as rows. It reads in batches, so that it never holds memory or a snapshot for more than one
+//! batch.
 
 use std::sync::Arc;
 
 use tenantd_base::{access::Reach, clock::Timestamp};
 use tenantd_http::{
     export::{RowFormat, Rows},
-    outgoing::{Broken, Exported, Outgoing, Streamed, Streams},
+    outgoing::{Exported, Outgoing, StreamError, Streamed, Streams},
     problem::Problem,
 };
 use tenantd_store::Store;
@@ -18,10 +19,10 @@ use super::{
     wire::{Ticket, TicketList},
 };
 
-/// How many tickets are read and sent at a time.
+/// The number of tickets per batch.
 const SLICE: usize = 200;
 
-/// The columns of a table, as paths into the record.
+/// The columns of the CSV table, as paths into the record.
 const COLUMNS: [&str; 52] = [
     "id",
     "number",
@@ -82,7 +83,7 @@ impl Exported for TicketList {
     const LINES_EXAMPLE: &'static str = "{\"number\":1042}\n{\"_end\":true,\"count\":1}\n";
 }
 
-/// Starts to make the rows; the answer streams them.
+/// Starts to produce the rows. The response streams them.
 pub(super) fn start(
     exports: &Streams,
     store: Store,
@@ -105,7 +106,7 @@ async fn send_all(
     now: Timestamp,
     format: RowFormat,
     out: Outgoing,
-) -> Result<(), Broken> {
+) -> Result<(), StreamError> {
     let mut rows = Rows::new(format, COLUMNS);
     out.send(rows.head()?).await?;
     let mut after = None::<Vec<u8>>;
@@ -116,7 +117,7 @@ async fn send_all(
             let page = listing::list(tx, query, after.as_deref(), SLICE)?;
             let labels = Labels::of_tickets(tx, query.tenant_id, reach, &page.tickets)?;
             let tickets: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
-            Ok::<_, Broken>((rows.piece(&tickets)?, rows, page.last))
+            Ok::<_, StreamError>((rows.piece(&tickets)?, rows, page.last))
         });
         let (piece, last);
         (piece, rows, last) = read.await?;

@@ -1,4 +1,4 @@
-//! The parameters of the list of tickets.
+//! The query parameters of the ticket list.
 
 use poem_openapi::{Enum, Object};
 
@@ -80,7 +80,7 @@ pub(super) enum TicketFormat {
 
 #[derive(Debug, Object)]
 pub(super) struct ListTickets {
-    /// Tickets in one of these states.
+    /// Returns tickets with one of these statuses.
     #[oai(validator(min_items = 1, max_items = 11))]
     status: Option<Vec<Status>>,
     #[oai(validator(min_items = 1, max_items = 3))]
@@ -95,45 +95,47 @@ pub(super) struct ListTickets {
     organization_id: Option<Vec<OrganizationId>>,
     #[oai(validator(min_items = 1, max_items = 50))]
     contact_id: Option<Vec<UserId>>,
-    /// Users; `me` for the person who is signed in, which a key is not; `none` for tickets without one.
+    /// Returns tickets that are assigned to one of these users. `me` is the signed-in user; an API key cannot use it. `none`
+    /// finds tickets without an assignee.
     #[oai(validator(min_items = 1, max_items = 50))]
     assignee_id: Option<Vec<AssigneeFilter>>,
     #[oai(validator(min_items = 1, max_items = 50))]
     device_id: Option<Vec<DeviceId>>,
-    /// Tickets with one of these tags.
+    /// Returns tickets with at least one of these tags.
     #[oai(validator(min_items = 1, max_items = 50))]
     tag: Option<Vec<String>>,
     #[oai(validator(min_items = 1, max_items = 6))]
     sla_state: Option<Vec<SlaState>>,
-    /// Tickets with this `dedup_key`.
+    /// Returns tickets with this `dedup_key`.
     #[oai(validator(min_length = 1, max_length = 255))]
     dedup_key: Option<String>,
-    /// Tickets with a name in this other system.
+    /// Returns tickets that have a reference to this external system.
     #[oai(validator(min_length = 1, max_length = 100))]
     external_system: Option<String>,
-    /// The name in the system of `external_system`, which must be given too.
+    /// Returns tickets with this id in the external system. Requires `external_system`.
     #[oai(validator(min_length = 1, max_length = 255))]
     external_id: Option<String>,
     created_after: Option<Timestamp>,
     created_before: Option<Timestamp>,
     updated_after: Option<Timestamp>,
     updated_before: Option<Timestamp>,
-    /// Tickets that have a due time, before this one.
+    /// Returns tickets that are due before this time. Tickets without a due time do not match.
     due_before: Option<Timestamp>,
-    /// Words of the subject, in any order, without case and accents; the beginning of a word is enough. One letter or digit at
-    /// least.
+    /// Words of the subject, in any order. Case and accents do not matter, and the beginning of a word is enough. Must
+    /// contain at least one letter or digit.
     #[oai(validator(min_length = 1, max_length = 200))]
     q: Option<String>,
-    /// Tickets with an event after this `seq` of the feed: what changed since then.
+    /// Returns tickets that have an event after this `seq` of the event feed: the tickets that have changed since then.
     #[oai(validator(minimum(value = "0"), maximum(value = "9007199254740991")))]
     since_seq: Option<u64>,
-    /// The order; a `-` reverses it. The last changed first when absent. `priority` has the most urgent first, and within one the ticket
-    /// that was left alone longest; `due_at` has tickets without a due time last in both directions.
+    /// The order of the tickets; a `-` reverses it. Defaults to the most recently changed first. `priority` returns the most
+    /// urgent first, and within a priority those that have not changed for the longest time. `due_at` puts tickets without a
+    /// due time last in both directions.
     pub(super) sort: Option<TicketSort>,
-    /// Also count all tickets that match by these fields.
+    /// Also counts all matching tickets by these fields.
     #[oai(validator(min_items = 1, max_items = 4, unique_items))]
     pub(super) counts_by: Option<Vec<CountsBy>>,
-    /// `csv` and `ndjson` stream all tickets that match, without pages; by number unless `sort` says otherwise.
+    /// `csv` and `ndjson` stream all matching tickets without pages. They are ordered by number unless you set `sort`.
     pub(super) format: Option<TicketFormat>,
     #[oai(flatten)]
     pub(super) page: PageQuery,
@@ -143,12 +145,12 @@ impl ListTickets {
     pub(super) fn query(&self, principal: &Principal, default_sort: TicketSort) -> Result<TicketQuery, Problem> {
         let mut errors = Vec::new();
         if self.external_id.is_some() && self.external_system.is_none() {
-            let message = "external_id needs external_system: an id means nothing without its system";
+            let message = "external_id requires external_system";
             errors.push(FieldError::parameter("external_system", "required", message));
         }
         let words = self.q.as_deref().map(model::words).unwrap_or_default();
         if self.q.is_some() && words.is_empty() {
-            errors.push(FieldError::parameter("q", "wrong_form", "q must have a letter or a digit"));
+            errors.push(FieldError::parameter("q", "wrong_form", "q must contain a letter or a digit"));
         }
         let mut assignees = Vec::new();
         for wanted in self.assignee_id.iter().flatten() {
@@ -156,7 +158,7 @@ impl ListTickets {
                 (AssigneeFilter::Nobody, _) => assignees.push(None),
                 (AssigneeFilter::User(id), _) | (AssigneeFilter::Me, Identity::User { id, .. }) => assignees.push(Some(*id)),
                 (AssigneeFilter::Me, _) => {
-                    let message = "me is a person who is signed in; a key has no tickets";
+                    let message = "me requires a signed-in user; an API key must use user ids";
                     errors.push(FieldError::parameter("assignee_id", "not_allowed", message));
                 }
             }
@@ -192,7 +194,7 @@ impl ListTickets {
         })
     }
 
-    /// The states that both the filter by status and the one by category allow.
+    /// The statuses that both the status filter and the category filter allow.
     fn statuses(&self) -> Option<Vec<Status>> {
         let category = self.status_category.as_ref();
         let in_category = |status: &Status| category.is_none_or(|categories| categories.contains(&status.category()));

@@ -1,5 +1,5 @@
-//! Tickets read from and shown as JSON, for those who compose use cases from values that come at run time. The forms are those of the
-//! requests; a change and a comment name their ticket by `id`.
+//! Parses tickets from JSON values and shows them as JSON, for workflow steps. The forms are those of the request bodies; a
+//! change and a comment name their ticket by `id`.
 
 use poem_openapi::types::ParseFromJSON;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn parse<T: ParseFromJSON>(form: Value) -> Result<T, TicketError> {
     T::parse_from_json(Some(form)).map_err(|error| TicketError::Invalid(vec![Fault::new("", "not_valid", error.into_message())]))
 }
 
-/// The schema of a form, which must name its ticket.
+/// The schema of a form, with `id` as a required field.
 fn with_target(mut schema: Value, name: &str) -> Value {
     if let Some(form) = schema.pointer_mut(&format!("/components/schemas/{name}")).and_then(Value::as_object_mut) {
         let id = json!({"type": "string", "description": "The ticket: its id, `T-1042` or `1042`."});

@@ -1,4 +1,4 @@
-//! `/api/psa/tickets/{id}/history`: the events about a ticket, as far as the log still has them.
+//! `/api/psa/tickets/{id}/history`: the events about a ticket that are still in the log.
 
 use poem_openapi::{Object, OpenApi, param::Path, types::Any};
 use serde::Serialize;
@@ -26,17 +26,17 @@ use super::{
     Area, record,
 };
 
-/// What happened to a ticket.
+/// The history of a ticket.
 #[derive(Object, Serialize)]
 struct TicketHistory {
-    /// Events as the feed has them, the oldest first.
+    /// The events in the form of the event feed, the oldest first.
     data: Vec<Any<Value>>,
     page: Page,
-    /// Whether older events of the ticket are past their retention and missing here.
+    /// Whether older events of the ticket have passed their retention time and are missing here.
     truncated: bool,
 }
 
-/// The history with its events as they are stored.
+/// The history with its events in stored form.
 #[derive(Serialize)]
 struct StoredHistory<'a> {
     data: Vec<&'a RawValue>,
@@ -52,8 +52,9 @@ pub(crate) struct HistoryApi {
 impl HistoryApi {
     /// Read the history of a ticket
     ///
-    /// The events about it, the oldest first: who changed what, and when. The log keeps events for a time; `truncated` tells when older
-    /// ones are gone. A key for some organizations does not see events from when the ticket belonged to another one, nor the moves.
+    /// Returns the events about a ticket, the oldest first: who changed what, and when. The log keeps events for a limited
+    /// time; `truncated` shows whether older events are missing. An API key that is restricted to organizations does not see
+    /// events from the time when the ticket belonged to another organization, or the event that moved it.
     #[oai(path = "/:id/history", method = "get", operation_id = "read_ticket_history")]
     async fn read_ticket_history(
         &self,
@@ -94,8 +95,8 @@ impl HistoryApi {
     }
 }
 
-/// The event as the caller may see it: as it is stored, or without the names of what belongs to organizations out of their reach. `None` if
-/// the ticket belonged to one of those before or after it.
+/// The event in the form that the caller may see: as stored, or without the names of contacts and devices of organizations
+/// out of reach. `None` if the ticket belonged to such an organization before or after the event.
 fn visible(tx: &impl Read, principal: &Principal, body: Vec<u8>) -> Result<Option<Vec<u8>>, TicketError> {
     let (tenant, reach) = (principal.tenant_id, &principal.reach);
     if *reach == Reach::Everything {

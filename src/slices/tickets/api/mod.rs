@@ -1,4 +1,4 @@
-//! Tickets on the wire.
+//! The HTTP interface of tickets.
 
 mod bodies;
 mod bulk;
@@ -33,11 +33,11 @@ use super::{error::TicketError, model::reference, repo::Shapes};
 
 #[derive(Tags)]
 enum Area {
-    /// Tickets, their comments and times, and what is promised for them.
+    /// Tickets, their comments, time entries and service levels.
     Tickets,
 }
 
-/// The bounds of what is sent here, for records that come with a whole tenant.
+/// The limits of the API, for records that arrive with a whole tenant.
 pub(super) fn shapes() -> Result<Shapes, String> {
     let policy = Shape::fields::<sla::ReplaceSlaPolicy>(&["time_zone", "hours", "holidays", "targets"])?;
     let ticket = ["subject", "description", "queue", "category", "device_ids", "tags", "external_refs", "dedup_key"];
@@ -62,13 +62,15 @@ impl From<TicketError> for Problem {
             TicketError::InvalidTransition { from, to } => {
                 let allowed: Vec<&str> = from.transitions().into_iter().map(super::model::Status::name).collect();
                 let detail = match allowed.as_slice() {
-                    [] => format!("A ticket that is {} stays so.", from.name()),
-                    some => format!("A ticket that is {} can become {}, but not {}.", from.name(), some.join(", "), to.name()),
+                    [] => format!("A ticket with status {} cannot change its status.", from.name()),
+                    some => {
+                        format!("A ticket with status {} can change to {}, but not to {}.", from.name(), some.join(", "), to.name())
+                    }
                 };
                 Self::new(Code::InvalidTransition, detail).with("allowed_transitions", allowed)
             }
             TicketError::Duplicate(link) => {
-                let detail = format!("{} is not finished and has this dedup_key.", reference(link.number));
+                let detail = format!("{} is open and has the same dedup_key.", reference(link.number));
                 Self::new(Code::AlreadyExists, detail).with("ticket_id", link.id.to_string())
             }
             TicketError::Bulk { member, items } => {

@@ -6,7 +6,7 @@ use poem_openapi::{OpenApi, param::Path};
 
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Filter, Judged},
+    input::{Filter, Lenient},
     need::{Allowed, TicketsRead, TicketsWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -38,7 +38,7 @@ pub(crate) struct NotesApi {
 impl NotesApi {
     /// List the comments of a ticket
     ///
-    /// The oldest first, internal and public ones.
+    /// Returns the internal and public comments of a ticket, the oldest first.
     #[oai(path = "/:id/comments", method = "get", operation_id = "list_ticket_comments")]
     async fn list_ticket_comments(
         &self,
@@ -62,8 +62,8 @@ impl NotesApi {
 
     /// Comment on a ticket
     ///
-    /// The first public comment of staff or of a key is the first response. A public comment of a contact opens a ticket that waits for the
-    /// customer or is resolved.
+    /// Adds a comment to a ticket. The first public comment by staff or by an API key counts as the first response. A public
+    /// comment by a contact reopens a ticket that is resolved or waits for the customer.
     #[oai(path = "/:id/comments", method = "post", operation_id = "create_ticket_comment")]
     async fn create_ticket_comment(
         &self,
@@ -71,7 +71,7 @@ impl NotesApi {
         id: Path<TicketRef>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
-        body: Judged<CreateComment>,
+        body: Lenient<CreateComment>,
     ) -> Result<Created<TicketComment>, Problem> {
         let (service, new) = (self.service.clone(), NewComment::from(body.0));
         idempotency_key
@@ -91,7 +91,7 @@ impl NotesApi {
 
     /// List the time entries of a ticket
     ///
-    /// In the order in which they were noted.
+    /// Returns the time entries of a ticket in the order of their creation.
     #[oai(path = "/:id/time-entries", method = "get", operation_id = "list_ticket_time_entries")]
     async fn list_ticket_time_entries(
         &self,
@@ -113,9 +113,9 @@ impl NotesApi {
         Ok(Listed::new(&data, &request.page(last.map(|id| id.to_bytes()), total)))
     }
 
-    /// Note time on a ticket
+    /// Add a time entry to a ticket
     ///
-    /// Adds to the ticket's `time_spent_minutes`.
+    /// Records time spent on a ticket and adds it to the ticket's `time_spent_minutes`.
     #[oai(path = "/:id/time-entries", method = "post", operation_id = "create_ticket_time_entry")]
     async fn create_ticket_time_entry(
         &self,
@@ -123,7 +123,7 @@ impl NotesApi {
         id: Path<TicketRef>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
-        body: Judged<CreateTimeEntry>,
+        body: Lenient<CreateTimeEntry>,
     ) -> Result<Created<TicketTimeEntry>, Problem> {
         let (service, new) = (self.service.clone(), NewTimeEntry::from(body.0));
         idempotency_key

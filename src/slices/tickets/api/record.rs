@@ -1,4 +1,4 @@
-//! `/api/psa/tickets/{id}`: one ticket. The collection's changes end here too.
+//! `/api/psa/tickets/{id}`: reads and changes one ticket. Also contains the changes by `/api/psa/tickets`.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -13,7 +13,7 @@ use tenantd_base::{
 use tenantd_http::{
     answer_cache::AnswerCache,
     bulk,
-    input::{Filter, Judged},
+    input::{Filter, Lenient},
     need::{Allowed, TicketsRead, TicketsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::{FieldError, Problem},
@@ -31,7 +31,7 @@ use super::{
     Area,
     bodies::{TicketPatch, TicketResult, TicketResults, UpdateTicket, UpdateTickets},
     bulk::{Budget, BulkError},
-    collection::SHOWN_FROM,
+    collection::SOURCE_TABLES,
     wire::{Ticket, TicketJson},
 };
 
@@ -39,21 +39,21 @@ pub(super) fn path(id: &str) -> String {
     format!("/api/psa/tickets/{id}")
 }
 
-/// A ticket as it is shown, and whether it was there already.
-pub(super) struct Shown {
+/// A ticket in the form of a response, and whether it existed before the request.
+pub(super) struct TicketView {
     pub(super) id: TicketId,
     pub(super) version: u64,
     pub(super) deduplicated: bool,
     pub(super) json: TicketJson,
 }
 
-impl Shown {
+impl TicketView {
     pub(super) fn new(tx: &impl Read, act: &Act, ticket: model::Ticket, deduplicated: bool) -> Result<Self, TicketError> {
         let ticket = Ticket { deduplicated: deduplicated.then_some(true), ..Ticket::look_up(tx, &act.reach, ticket, act.now)? };
         Ok(Self { id: ticket.id, version: ticket.version, deduplicated, json: TicketJson(to_raw_value(&ticket)?) })
     }
 
-    /// What an event shows is also the answer, unless the caller sees less.
+    /// Reuses the form that the event shows, unless the caller may see less.
     pub(super) fn committed(tx: &impl Read, act: &Act, Committed { ticket, shown }: Committed) -> Result<Self, TicketError> {
         if act.reach != Reach::Everything {
             return Self::new(tx, act, ticket, false);
@@ -64,20 +64,20 @@ impl Shown {
 
 #[derive(Debug, Object)]
 pub(super) struct TicketDryRun {
-    /// Check everything and answer with what would be, but change nothing.
+    /// Validates the request and returns the result without changing anything.
     pub(super) dry_run: Option<bool>,
 }
 
 pub(crate) struct TicketApi {
     pub(crate) service: Arc<Service>,
     pub(crate) store: Store,
-    /// With their versions.
+    /// Responses, with the version of the ticket.
     records: AnswerCache<(u64, Found<Ticket>), 5>,
 }
 
 impl TicketApi {
     pub(crate) fn new(service: Arc<Service>, store: Store) -> Self {
-        Self { service, store, records: AnswerCache::new(SHOWN_FROM) }
+        Self { service, store, records: AnswerCache::new(SOURCE_TABLES) }
     }
 }
 
@@ -85,7 +85,7 @@ impl TicketApi {
 impl TicketApi {
     /// Read a ticket
     ///
-    /// By its id or its number: `T-1042` and `1042` name the same ticket.
+    /// Returns a ticket by its id or its number: `T-1042` and `1042` name the same ticket.
     #[oai(path = "/:id", method = "get", operation_id = "read_ticket")]
     async fn read_ticket(
         &self,
@@ -106,7 +106,8 @@ impl TicketApi {
 
     /// Change a ticket by its path
     ///
-    /// The same as the change with `?id=`: a merge patch (RFC 7396). What the body does not name stays as it is.
+    /// Applies a JSON merge patch (RFC 7396), as `?id=` on the collection does. Fields that are absent from the body keep
+    /// their value.
     #[oai(path = "/:id", method = "patch", operation_id = "update_ticket_by_id")]
     async fn update_ticket_by_id(
         &self,
@@ -114,7 +115,7 @@ impl TicketApi {
         id: Path<TicketRef>,
         query: Filter<TicketDryRun>,
         if_match: IfMatch,
-        body: Judged<UpdateTicket>,
+        body: Lenient<UpdateTicket>,
     ) -> Result<Changed<Ticket>, Problem> {
         let dry_run = query.0.dry_run.unwrap_or(false);
         let target = (id.0, body.0.id);
@@ -123,13 +124,13 @@ impl TicketApi {
     }
 }
 
-/// The ticket that a request names, and how it names it a second time.
+/// The ticket that a request names, and the second name if it names the ticket twice.
 pub(super) fn name(in_query: Option<TicketRef>, in_body: Option<TicketRef>) -> Result<(TicketRef, Option<TicketRef>), Problem> {
     match (in_query, in_body) {
         (Some(named), also) => Ok((named, also)),
         (None, Some(named)) => Ok((named, None)),
         (None, None) => {
-            let error = FieldError::parameter("id", "required", "name the ticket: as ?id=, or as id in the body");
+            let error = FieldError::parameter("id", "required", "name the ticket with ?id= or with id in the body");
             Err(Problem::invalid(vec![error]))
         }
     }
@@ -143,7 +144,7 @@ pub(super) async fn update(
     if_match: IfMatch,
     patch: TicketPatch,
     dry_run: bool,
-) -> Result<Shown, Problem> {
+) -> Result<TicketView, Problem> {
     let (service, change) = (service.clone(), TicketChange::from(patch));
     let intent = auth.context.intent(&auth.principal);
     let shown = if dry_run {
@@ -151,7 +152,7 @@ pub(super) async fn update(
             let act = intent.begin();
             let before = service::target(tx, &act, named, also)?;
             if_match.check(before.version)?;
-            Shown::new(tx, &act, service.plan_change(tx, &act, before, &change)?.after, false)
+            TicketView::new(tx, &act, service.plan_change(tx, &act, before, &change)?.after, false)
         };
         store.scan_for(auth.principal.tenant_id, rehearse).await
     } else {
@@ -161,14 +162,14 @@ pub(super) async fn update(
             if_match.check(before.version)?;
             let plan = service.plan_change(tx, &act, before, &change)?;
             let committed = service.commit(tx, &mut act, plan)?;
-            Shown::committed(tx, &act, committed)
+            TicketView::committed(tx, &act, committed)
         };
         store.write(perform).await
     };
     shown.map_err(|error: TicketError| Problem::from(error))
 }
 
-/// Changes all of the tickets, or none.
+/// Changes all of the tickets or none.
 pub(super) async fn update_many(
     service: &Arc<Service>,
     store: &Store,
@@ -187,7 +188,7 @@ pub(super) async fn update_many(
                     let before = find_once(view, &act, id, &mut named)?;
                     service.plan_change(view, &act, before, &change)
                 })?;
-                Ok(Shown::new(tx, &act, plan.after, false)?)
+                Ok(TicketView::new(tx, &act, plan.after, false)?)
             })
         };
         store.scan_for(auth.principal.tenant_id, rehearse).await
@@ -200,27 +201,30 @@ pub(super) async fn update_many(
                     service.plan_change(view, &act, before, &change)
                 })?;
                 let committed = service.commit(tx, &mut act, plan)?;
-                Ok(Shown::committed(tx, &act, committed)?)
+                Ok(TicketView::committed(tx, &act, committed)?)
             })
         };
         store.write(perform).await
     };
     let tickets = tickets.map_err(|error: BulkError| Problem::from(error))?;
-    let result = |(index, shown): (usize, Shown)| TicketResult { index, status: 200, ticket: Some(shown.json), error: None };
+    let result = |(index, shown): (usize, TicketView)| TicketResult { index, status: 200, ticket: Some(shown.json), error: None };
     Ok(summed(tickets.into_iter().enumerate().map(result).collect()))
 }
 
-/// A ticket that is not among those `named` so far. It has several names, so that only those found can be compared.
+/// Finds a ticket that is not in `named` yet. A ticket has several names, so duplicates show only after the lookup.
 fn find_once(tx: &impl Read, act: &Act, id: TicketRef, named: &mut BTreeSet<u64>) -> Result<model::Ticket, TicketError> {
     let ticket = service::target(tx, act, id, None)?;
     if named.insert(ticket.number) {
         Ok(ticket)
     } else {
-        Err(TicketError::Invalid(vec![Fault::new("", "repeated", format!("{} is named before", reference(ticket.number)))]))
+        Err(TicketError::Invalid(vec![Fault::new("", "repeated", format!("{} is named more than once", reference(ticket.number)))]))
     }
 }
 
-fn each(ids: &[TicketRef], mut change: impl FnMut(TicketRef) -> Result<Shown, BulkError>) -> Result<Vec<Shown>, BulkError> {
+fn each(
+    ids: &[TicketRef],
+    mut change: impl FnMut(TicketRef) -> Result<TicketView, BulkError>,
+) -> Result<Vec<TicketView>, BulkError> {
     let (mut changed, mut failed) = (Vec::with_capacity(ids.len()), Vec::new());
     for (index, id) in ids.iter().enumerate() {
         match change(*id) {
@@ -243,7 +247,7 @@ pub(super) fn summed(results: Vec<TicketResult>) -> TicketResults {
     TicketResults { failed: results.len() - succeeded, succeeded, results }
 }
 
-/// The ticket that a path names, for what hangs on it.
+/// The ticket in the path of a sub-resource.
 pub(super) fn find(tx: &impl Read, principal: &Principal, id: TicketRef) -> Result<model::Ticket, TicketError> {
     service::find(tx, principal.tenant_id, &principal.reach, id)?.ok_or(TicketError::NotFound)
 }

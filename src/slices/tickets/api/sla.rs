@@ -1,4 +1,4 @@
-//! `/api/psa/sla`: what the tenant promises, and when its people work.
+//! `/api/psa/sla`: the service levels and working hours of the tenant.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use tenantd_base::{
     clock::Timestamp,
 };
 use tenantd_http::{
-    input::Judged,
+    input::Lenient,
     need::{Allowed, TicketsRead, TicketsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::{Code, Problem},
@@ -32,19 +32,19 @@ use super::{
     vocabulary::Day,
 };
 
-/// A span of time on a day, of the clock on the wall.
+/// A span of time within a day, in local time.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct SlaSpan {
-    /// Such as `09:00`.
+    /// The start of the span, such as `09:00`.
     #[oai(validator(pattern = "^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
     pub(super) start: String,
-    /// Such as `17:00`; `24:00` is the end of the day.
+    /// The end of the span, such as `17:00`. `24:00` is the end of the day.
     #[oai(validator(pattern = "^(([01][0-9]|2[0-3]):[0-5][0-9]|24:00)$"))]
     pub(super) end: String,
 }
 
-/// When work is done on the days of a week: an hour in all at least. The spans of a day are in order and apart, each with its end after
-/// its start; a day without spans is free.
+/// The working hours of a week. They must add up to at least an hour. The spans of a day must be in order and must not
+/// overlap, and each must end after it starts. A day without spans is a day off.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct SlaHours {
     #[oai(validator(max_items = 8))]
@@ -63,16 +63,16 @@ pub(super) struct SlaHours {
     pub(super) sunday: Vec<SlaSpan>,
 }
 
-/// What is promised for a priority.
+/// The target times for a priority.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct SlaTarget {
-    /// Not longer than `resolution_minutes`.
+    /// Working minutes until the first response. Must not be longer than `resolution_minutes`.
     #[oai(validator(minimum(value = "1"), maximum(value = "43200")))]
     pub(super) first_response_minutes: u32,
-    /// Minutes of working time until the resolution.
+    /// Working minutes until the resolution.
     #[oai(validator(minimum(value = "1"), maximum(value = "43200")))]
     pub(super) resolution_minutes: u32,
-    /// Every minute counts, and not those of the working hours only.
+    /// Whether all minutes count, not only those within the working hours.
     pub(super) round_the_clock: bool,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct SlaTargets {
     pub(super) low: SlaTarget,
 }
 
-/// What the tenant promises.
+/// The service levels of the tenant.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
@@ -92,24 +92,24 @@ pub(super) struct SlaPolicy {
     #[oai(flatten)]
     #[serde(flatten)]
     pub(super) terms: ReplaceSlaPolicy,
-    /// Absent as long as the defaults hold.
+    /// When the service levels were last replaced. Absent while the defaults apply.
     pub(super) updated_at: Option<Timestamp>,
-    /// 0 as long as the defaults hold.
+    /// The version of the service levels. 0 while the defaults apply.
     pub(super) version: u64,
 }
 
-/// The promises that take the place of the current ones.
+/// The service levels that replace the current ones.
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(example)]
 pub(super) struct ReplaceSlaPolicy {
-    /// An IANA name such as `Europe/Berlin`.
+    /// The time zone of the working hours: an IANA name such as `Europe/Berlin`.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) time_zone: String,
     pub(super) hours: SlaHours,
-    /// Days on which no work is done, such as `2026-12-25`.
+    /// Days without work, such as `2026-12-25`.
     #[oai(validator(max_items = 500, unique_items))]
     pub(super) holidays: Vec<Day>,
-    /// The targets of each priority.
+    /// The targets for each priority.
     pub(super) targets: SlaTargets,
 }
 
@@ -117,7 +117,7 @@ fn clock_text(minutes: u16) -> String {
     format!("{:02}:{:02}", minutes / 60, minutes % 60)
 }
 
-/// A text that the schema has let pass.
+/// Parses a text that the schema has validated.
 fn clock_minutes(text: &str) -> u16 {
     let (hours, minutes) = text.split_once(':').unwrap_or_default();
     hours.parse::<u16>().unwrap_or(0) * 60 + minutes.parse::<u16>().unwrap_or(0)
@@ -180,7 +180,7 @@ pub(crate) struct SlaApi {
 impl SlaApi {
     /// Read the service levels
     ///
-    /// The time zone, the working hours, the holidays, and the times that are promised for each priority.
+    /// Returns the time zone, the working hours, the holidays and the target times for each priority.
     #[oai(path = "/sla", method = "get", operation_id = "read_sla")]
     async fn read_sla(&self, auth: Allowed<TicketsRead>, if_none_match: IfNoneMatch) -> Result<Found<SlaPolicy>, Problem> {
         let policy = self.store.read(|tx| self.service.policy(tx, auth.principal.tenant_id))?;
@@ -190,20 +190,22 @@ impl SlaApi {
 
     /// Replace the service levels
     ///
-    /// For administrators, and for keys with the scope. Tickets that are created from now on, and clocks that begin to run from now on
-    /// (after a wait, after reopening, with another priority), go by the new ones; due times that stand already stay.
+    /// Replaces the service levels of the tenant. Administrators and API keys with the scope can do this. The new service
+    /// levels apply to tickets that are created from now on, and to clocks that start from now on: after a wait, after
+    /// reopening, or with a new priority. Existing due times do not change.
     #[oai(path = "/sla", method = "put", operation_id = "replace_sla")]
     async fn replace_sla(
         &self,
         auth: Allowed<TicketsWrite>,
         if_match: IfMatch,
-        body: Judged<ReplaceSlaPolicy>,
+        body: Lenient<ReplaceSlaPolicy>,
     ) -> Result<Changed<SlaPolicy>, Problem> {
         if matches!(&auth.principal.identity, Identity::User { role, .. } if !matches!(role, Role::Admin | Role::Operator)) {
             return Err(Problem::plain(Code::AdminRequired));
         }
         if auth.principal.reach != Reach::Everything {
-            let detail = "The service levels hold for the whole tenant; this key is for some of its organizations.";
+            let detail =
+                "The service levels apply to the whole tenant. An API key that is restricted to organizations cannot replace them.";
             return Err(Problem::new(Code::InsufficientScope, detail));
         }
         let new = sla::SlaPolicy::from(body.0);

@@ -1,4 +1,4 @@
-//! The words of tickets, references to tickets and custom fields as JSON and as parameters: the model's own types, with their schemas.
+//! The vocabularies of tickets, ticket references and custom fields as JSON and as parameters: the model types with their schemas.
 
 use std::{
     collections::BTreeMap,
@@ -24,15 +24,15 @@ use super::super::model::{
 
 word_type! {
     Status, "TicketStatus", "Open: `new`, `open`, `in_progress`. Waiting: `waiting_customer`, `waiting_vendor`, `scheduled`, `on_hold`. Done: `resolved`, `closed`, `cancelled`, `merged`.";
-    StatusCategory, "TicketStatusCategory", "The clocks of the service levels run while a ticket is `open` and stand still while it is `waiting`.";
+    StatusCategory, "TicketStatusCategory", "The clocks of the service levels run while a ticket is `open` and pause while it is `waiting`.";
     Priority, "TicketPriority", "The most urgent is `critical`.";
-    Level, "TicketLevel", "Of impact and of urgency.";
-    TicketType, "TicketType", "What a ticket is.";
-    Source, "TicketSource", "How a ticket came in.";
+    Level, "TicketLevel", "The level of impact or urgency.";
+    TicketType, "TicketType", "The type of a ticket.";
+    Source, "TicketSource", "Where a ticket comes from.";
     ResolutionCode, "TicketResolutionCode", "How a ticket was resolved.";
-    SlaState, "TicketSlaState", "`breached` stays, whatever becomes of the ticket; `met` is a ticket resolved in time; `none` one that was cancelled or merged.";
-    Visibility, "TicketCommentVisibility", "`public` is for the customer too.";
-    OnDuplicate, "TicketOnDuplicate", "`comment`: the ticket that is there gets a comment and counts another occurrence. `ignore`: it stays as it is. `reject`: a conflict. `create`: another ticket.";
+    SlaState, "TicketSlaState", "The state of the service levels. `breached` is permanent. `met` means that the ticket was resolved in time. `none` means that it was cancelled or merged.";
+    Visibility, "TicketCommentVisibility", "Who can see a comment. The customer sees only `public` comments.";
+    OnDuplicate, "TicketOnDuplicate", "What to do if an open ticket has the same `dedup_key`. `comment` adds a comment to that ticket and counts another occurrence. `ignore` leaves it unchanged. `reject` returns a conflict. `create` creates another ticket.";
 }
 
 document_type!(
@@ -46,10 +46,10 @@ document_type!(
     |_registry| ()
 );
 
-/// Whose tickets a list is about.
+/// A value of the assignee filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AssigneeFilter {
-    /// The person who is signed in.
+    /// The signed-in user.
     Me,
     Nobody,
     User(UserId),
@@ -88,7 +88,7 @@ document_type!(
     |_registry| ()
 );
 
-/// A day of the calendar, wherever one is.
+/// A calendar day in any time zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub(super) struct Day(pub(super) Date);
@@ -142,7 +142,7 @@ impl ParseFromParameter for TicketRef {
     }
 }
 
-/// Custom fields. With `NULLS` a field can be null, which in a patch removes it.
+/// Custom fields. With `NULLS`, a field can be null; in a patch, null removes the field.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Fields<const NULLS: bool>(pub(super) BTreeMap<String, Value>);
@@ -159,8 +159,8 @@ fn fields_schema(nulls: bool) -> MetaSchema {
     }
     MetaSchema {
         description: Some(
-            "Fields of your own: names of `[a-z0-9_]{1,64}` with a text, a number or true or false. Numbers are between -(2^53 - 1) and \
-             2^53 - 1, where every client reads whole numbers exactly; fractions are kept with double precision. Send longer numbers as a text.",
+            "Custom fields. Names match `[a-z0-9_]{1,64}`; a value is a text, a number or a boolean. Numbers are between -(2^53 - 1) and \
+             2^53 - 1, so that every client reads integers exactly. Fractions have double precision. Send longer numbers as text.",
         ),
         additional_properties: Some(Box::new(inline(MetaSchema { any_of, ..MetaSchema::ANY }))),
         max_properties: Some(MAX_CUSTOM_FIELDS),
@@ -192,7 +192,7 @@ impl<const NULLS: bool> ToJSON for Fields<NULLS> {
 }
 
 impl<const NULLS: bool> Fields<NULLS> {
-    /// The fields; one that is null has no value.
+    /// The fields. A field that is null has no value.
     pub(super) fn values(self) -> BTreeMap<String, Option<FieldValue>> {
         let value = |value: Value| match value {
             Value::String(text) => Some(FieldValue::Text(text)),
@@ -201,7 +201,7 @@ impl<const NULLS: bool> Fields<NULLS> {
                 let float = number.as_f64().map(FieldValue::Number);
                 number.as_i64().map(FieldValue::Integer).or(float)
             }
-            // The schema lets nothing else pass than null.
+            // The schema allows nothing else but null.
             _ => None,
         };
         self.0.into_iter().map(|(name, field)| (name, value(field))).collect()

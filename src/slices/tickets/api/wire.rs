@@ -1,4 +1,4 @@
-//! Tickets as clients see them.
+//! Tickets in the form of the API.
 
 use poem_openapi::{
     Object,
@@ -36,7 +36,7 @@ use super::{
     vocabulary::Fields,
 };
 
-/// The person at the customer.
+/// The contact at the customer.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
@@ -64,7 +64,7 @@ pub(super) struct TicketDevice {
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct TicketReference {
     pub(super) id: TicketId,
-    /// The ticket as people write it, such as `T-1042`.
+    /// The ticket number in its usual form, such as `T-1042`.
     #[oai(rename = "ref")]
     #[serde(rename = "ref")]
     pub(super) reference: String,
@@ -76,18 +76,18 @@ impl From<TicketLink> for TicketReference {
     }
 }
 
-/// The ticket's name in another system.
+/// A reference to the ticket in an external system.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ExternalRef {
-    /// The other system.
+    /// The name of the external system.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) system: String,
-    /// The ticket's id in the other system.
+    /// The id of the ticket in the external system.
     #[oai(validator(min_length = 1, max_length = 255))]
     pub(super) id: String,
-    /// Where the ticket is in the other system.
+    /// The address of the ticket in the external system.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) url: Option<String>,
 }
@@ -104,18 +104,18 @@ impl From<ExternalRef> for model::ExternalRef {
     }
 }
 
-/// One promise.
+/// The clock of a service level target.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SlaClock {
-    /// The target, in minutes of working time.
+    /// The target in working minutes.
     pub(super) target_minutes: u32,
-    /// Absent while the clock is paused, unless the ticket is late already.
+    /// When the target is due. Absent while the clock is paused, unless the ticket is already late.
     pub(super) due_at: Option<Timestamp>,
     /// When the target was met.
     pub(super) met_at: Option<Timestamp>,
-    /// Whether the time was over before the promise was kept.
+    /// Whether the target was missed.
     pub(super) breached: bool,
 }
 
@@ -125,13 +125,15 @@ impl From<sla::SlaClock> for SlaClock {
     }
 }
 
-/// How the ticket stands to what was promised.
+/// The state of the ticket's service levels.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct TicketSla {
     pub(super) state: SlaState,
+    /// The clock until the first response.
     pub(super) first_response: SlaClock,
+    /// The clock until the resolution.
     pub(super) resolution: SlaClock,
-    /// How long the ticket has waited in all.
+    /// The total time that the ticket has waited, in minutes.
     pub(super) paused_minutes: u64,
 }
 
@@ -139,7 +141,7 @@ pub(super) struct TicketSla {
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct TicketResolution {
     pub(super) code: ResolutionCode,
-    /// What solved it.
+    /// What solved the problem.
     pub(super) summary: String,
     pub(super) resolved_by: Author,
     /// When the ticket was resolved.
@@ -148,9 +150,9 @@ pub(super) struct TicketResolution {
 
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct TicketCounters {
-    /// How many comments there are.
+    /// The number of comments.
     pub(super) comments: u64,
-    /// How often the ticket was reopened.
+    /// The number of times that the ticket was reopened.
     pub(super) reopens: u64,
 }
 
@@ -160,13 +162,13 @@ pub(super) struct TicketCounters {
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct Ticket {
     pub(super) id: TicketId,
-    /// Sequential in the tenant, never reused.
+    /// The number of the ticket. Numbers are sequential within the tenant and never reused.
     pub(super) number: u64,
-    /// The number as people write it. It can be used wherever the id can.
+    /// The number in its usual form, such as `T-1042`. You can use it instead of the id.
     #[oai(rename = "ref")]
     #[serde(rename = "ref")]
     pub(super) reference: String,
-    /// What the ticket is about, in a line.
+    /// A one-line summary of the ticket.
     pub(super) subject: String,
     pub(super) description: Option<String>,
     #[oai(rename = "type")]
@@ -178,29 +180,30 @@ pub(super) struct Ticket {
     pub(super) impact: Option<Level>,
     pub(super) urgency: Option<Level>,
     pub(super) source: Source,
-    /// The queue that the ticket is in.
+    /// The name of the queue that the ticket is in.
     pub(super) queue: Option<String>,
-    /// What the ticket is about, in words of your own.
+    /// A category of your choice.
     pub(super) category: Option<String>,
     pub(super) organization: OrganizationReference,
-    /// Of a contact or a device of an organization that a restricted key does not reach, the id alone.
+    /// The contact at the customer. If a restricted API key cannot see the organization of a contact or device, the ticket
+    /// shows only its id.
     pub(super) contact: Option<TicketContact>,
     pub(super) assignee: Option<PersonReference>,
     pub(super) devices: Vec<TicketDevice>,
     pub(super) tags: Vec<String>,
     pub(super) custom_fields: Fields<false>,
     pub(super) external_refs: Vec<ExternalRef>,
-    /// Names the cause of the ticket.
+    /// Identifies the cause of the ticket.
     pub(super) dedup_key: Option<String>,
-    /// How often the same was reported.
+    /// How often the cause was reported.
     pub(super) occurrences: u64,
     pub(super) parent: Option<TicketReference>,
     pub(super) merged_into: Option<TicketReference>,
     pub(super) sla: TicketSla,
     pub(super) resolution: Option<TicketResolution>,
-    /// How many comments and reopenings there are.
+    /// The numbers of comments and reopenings.
     pub(super) counts: TicketCounters,
-    /// How long was worked on the ticket, in minutes.
+    /// The total time spent on the ticket, in minutes.
     pub(super) time_spent_minutes: u64,
     /// When the ticket must be done.
     pub(super) due_at: Option<Timestamp>,
@@ -208,18 +211,19 @@ pub(super) struct Ticket {
     pub(super) updated_at: Timestamp,
     /// When the status last changed.
     pub(super) status_changed_at: Timestamp,
-    /// When the customer first got an answer.
+    /// When the customer received the first response.
     pub(super) first_responded_at: Option<Timestamp>,
     /// When the ticket was resolved.
     pub(super) resolved_at: Option<Timestamp>,
     /// When the ticket was closed.
     pub(super) closed_at: Option<Timestamp>,
     pub(super) created_by: Author,
-    /// Counts the changes of this record.
+    /// The version of the ticket. It increases with every change.
     pub(super) version: u64,
-    /// The states that it can go to.
+    /// The statuses that the ticket can change to.
     pub(super) allowed_transitions: Vec<Status>,
-    /// Only in the answer to a creation: the ticket was there already.
+    /// `true` if the request found an open ticket with the same `dedup_key` instead of creating one. Only in responses to
+    /// creations.
     pub(super) deduplicated: Option<bool>,
 }
 
@@ -286,7 +290,7 @@ impl Ticket {
     }
 }
 
-/// A ticket in its bytes.
+/// A ticket as serialized JSON.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(super) struct TicketJson(pub(super) Box<RawValue>);
@@ -320,7 +324,7 @@ pub(super) struct TicketComment {
     /// The text of the comment.
     pub(super) body: String,
     pub(super) visibility: Visibility,
-    /// The contact who wrote it, when somebody else passed it on.
+    /// The contact who wrote the comment, if someone else submitted it on their behalf.
     pub(super) contact: Option<TicketContact>,
     pub(super) created_at: Timestamp,
     pub(super) created_by: Author,
@@ -345,7 +349,7 @@ impl Describe<&Labels> for model::Comment {
     }
 }
 
-/// Time that was worked on a ticket.
+/// Time that was spent on a ticket.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
@@ -355,7 +359,7 @@ pub(super) struct TicketTimeEntry {
     pub(super) minutes: u32,
     /// Whether the time is billed.
     pub(super) billable: bool,
-    /// What kind of work it was.
+    /// The kind of work.
     pub(super) work_type: String,
     /// What was done.
     pub(super) note: Option<String>,
@@ -371,19 +375,19 @@ impl From<model::TimeEntry> for TicketTimeEntry {
     }
 }
 
-/// How many tickets have a value.
+/// The number of tickets with a value.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct TicketCount {
-    /// The value as a filter takes it; `none` for tickets without an assignee.
+    /// The value in the form that the filter takes. `none` stands for tickets without an assignee.
     pub(super) value: String,
-    /// The name, where the value is an id.
+    /// The name, if the value is an id.
     pub(super) name: Option<String>,
     pub(super) count: u64,
 }
 
-/// Counts of all tickets that match, by the fields that `counts_by` names. The most frequent values first, at most 1,000 a field.
+/// Counts of all matching tickets, by the fields in `counts_by`: the most frequent values first, at most 1,000 per field.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]

@@ -1,5 +1,5 @@
-//! Lists of tickets. Each filter by itself, and each order by itself, is a walk along an index; what does not fit one index is brought
-//! together in bounded work (`plan`), and a page that has cost enough is returned short, with a cursor.
+//! Lists of tickets. A single filter or a single order is a walk along one index. Other queries are combined with a bounded
+//! amount of work (`plan`). A page that reaches its limit of work is returned short, with a cursor.
 
 mod place;
 mod plan;
@@ -23,34 +23,34 @@ use super::{
     repo::{self, Facet, Field, PAGE_BYTES},
 };
 
-/// What one page may cost.
+/// The limits of work for one page.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
-    /// Tickets that are read before the page is returned short.
+    /// The number of tickets to read before the page is returned short.
     read: usize,
-    /// Index entries that are passed over before it is.
+    /// The number of index entries to skip before the page is returned short.
     passed: usize,
-    /// Up to so many numbers a filter is collected into a set.
+    /// The maximum number of tickets that are collected into a set per filter.
     set: usize,
-    /// Up to so many tickets are read and sorted at once.
+    /// The maximum number of tickets that are read and sorted at once.
     sorted: usize,
-    /// Up to so many bytes of tickets are on the page, unless a single one has more.
+    /// The maximum size of a page in bytes, unless a single ticket is larger.
     bytes: usize,
 }
 
 const EFFORT: Effort = Effort { read: 2_000, passed: 50_000, set: 20_000, sorted: 500, bytes: PAGE_BYTES };
 
-/// Values of a field as an index has them, with how many tickets have them.
+/// The values of a field in index form, with the number of tickets.
 pub(super) type Counts = Vec<(Vec<u8>, u64)>;
 
 #[derive(Debug)]
 pub(super) struct TicketPage {
     pub(super) tickets: Vec<Ticket>,
-    /// Where the list goes on, unless it is over.
+    /// Where the next page continues. `None` on the last page.
     pub(super) last: Option<Vec<u8>>,
 }
 
-/// The tickets of a query after a position, in its order.
+/// The tickets of a query after a position, in the order of the query.
 pub(super) fn list(tx: &impl Read, query: &TicketQuery, after: Option<&[u8]>, limit: usize) -> Result<TicketPage, StoreError> {
     list_within(tx, query, after, limit, EFFORT)
 }
@@ -92,7 +92,7 @@ fn list_within(
 }
 
 impl Source {
-    /// The next place in the order.
+    /// The next place in the order of the query.
     fn next(&mut self, tx: &impl Read, query: &TicketQuery, plan: &Plan) -> Result<Option<Place>, StoreError> {
         match self {
             Self::Walk(walk) => Walk::next(walk, tx, query, plan),
@@ -102,7 +102,7 @@ impl Source {
     }
 }
 
-/// Calls `visit` with every ticket of the query, in no order.
+/// Calls `visit` with every ticket of the query, in any order.
 fn visit_all(tx: &impl Read, query: &TicketQuery, mut visit: impl FnMut(&Ticket)) -> Result<(), StoreError> {
     let plan = Plan::new(tx, query, EFFORT)?;
     let mut source = plan.open(tx, query, None)?;
@@ -116,7 +116,7 @@ fn visit_all(tx: &impl Read, query: &TicketQuery, mut visit: impl FnMut(&Ticket)
     Ok(())
 }
 
-/// How many tickets match, exactly: from the counters where they say it.
+/// The exact number of matching tickets. Uses the stored counters if possible.
 pub(super) fn total(tx: &impl Read, query: &TicketQuery) -> Result<u64, StoreError> {
     if query.is_unfiltered() {
         return repo::total(tx, query.tenant_id);
@@ -133,7 +133,7 @@ pub(super) fn total(tx: &impl Read, query: &TicketQuery) -> Result<u64, StoreErr
     Ok(total)
 }
 
-/// The matching tickets by the values of a field, exactly: the value as the index has it, and the count; the most frequent first.
+/// The exact number of matching tickets per value of a field, the most frequent first. Values are in index form.
 pub(super) fn counts(tx: &impl Read, query: &TicketQuery, fields: &[Field]) -> Result<Vec<Counts>, StoreError> {
     let mut counted: Vec<Counts> = Vec::with_capacity(fields.len());
     if query.is_unfiltered() {
@@ -155,7 +155,7 @@ pub(super) fn counts(tx: &impl Read, query: &TicketQuery, fields: &[Field]) -> R
     Ok(counted)
 }
 
-/// The ticket's value of a field that has exactly one.
+/// The ticket's value of a single-valued field.
 fn value_of(ticket: &Ticket, field: Field) -> Vec<u8> {
     let facet = match field {
         Field::Priority => Facet::priority(ticket.priority),

@@ -1,5 +1,5 @@
-//! The place of a ticket in an order. **Invariant:** it depends on the sort and the ticket alone, and not on the way by which a page was
-//! found: a cursor goes on also when the next page is found by another way.
+//! The place of a ticket in an order. **Invariant:** a place depends only on the sort field and the ticket, not on the plan
+//! that found it. A cursor therefore stays valid if the next page uses a different plan.
 
 use std::cmp::Ordering;
 
@@ -10,19 +10,19 @@ use crate::model::Ticket;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SortField {
     UpdatedAt,
-    /// By number too: numbers are given in the order of creation.
+    /// Ordered by number, because numbers are assigned in the order of creation.
     CreatedAt,
-    /// The most urgent first; within one the one that changed longest ago.
+    /// The most urgent first. Within a priority, the ticket that changed longest ago comes first.
     Priority,
-    /// Those without a due time come last, in both directions.
+    /// Tickets without a due time come last in both directions.
     DueAt,
 }
 
-/// What the orders go by: a coarse part, a time, and the number that makes it unique.
+/// The sort key: a group, a time, and the number that makes it unique.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) group: u8,
-    /// A time as its key has it.
+    /// A time in key form.
     pub(super) at: [u8; 8],
     pub(super) number: u64,
 }

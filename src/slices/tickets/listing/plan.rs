@@ -1,8 +1,8 @@
-//! How a query is answered: along which index, past which entries, and what is sorted here.
+//! Chooses how a query is answered: which index to walk, which entries to skip, and what to sort in memory.
 //!
-//! The default order stands in the index of every filter, so there the filter that leaves the least is walked. Another order is walked
-//! by its own index; filters that leave few are collected as sets of numbers first, so that what cannot match is passed over without
-//! being read, and very few are read and sorted at once.
+//! The index of every filter has the default order, so for that order the plan walks the most selective filter. Other orders
+//! are walked along their own index. Selective filters are first collected as sets of numbers, so that entries that cannot
+//! match are skipped without reading the ticket. If very few tickets are left, they are read and sorted at once.
 
 use tenantd_base::clock::Timestamp;
 use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
@@ -18,25 +18,25 @@ use crate::{
     repo::{self, BY_DUE, BY_FACET, BY_SEQ, BY_UPDATE, BY_WORD, Facet, TicketIndex},
 };
 
-/// The time that tickets without a due time have in their index.
+/// The time in the index for tickets without a due time.
 pub(super) const UNDATED: Timestamp = Timestamp::EPOCH;
 
-/// After so many entries it is clear how dense they are.
+/// The number of entries after which the density of a filter is known.
 const SAMPLE: usize = 500;
-/// Every so many-th ticket at least is dense: reading those in between costs less than collecting all.
+/// A filter is dense if it matches at least one in this many tickets. Then a walk costs less than collecting all matches.
 const DENSE: u64 = 8;
 
-/// Numbers in order, without repetition.
+/// Sorted numbers without duplicates.
 type Numbers = Vec<u64>;
 
 pub(super) struct Plan {
-    /// What the default order is walked along: the values of the filter that leaves the least.
+    /// The filter values to walk along in the default order: those of the most selective filter.
     driver: Option<Vec<Facet>>,
-    /// What other filters leave, as far as that is little.
+    /// The matches of the other filters, if they are few.
     sets: Vec<Numbers>,
-    /// The place of the smallest set, when it is worth starting from.
+    /// The position of the smallest set, if it is worth starting from.
     few: Option<usize>,
-    /// Numbers within the times of creation: from the first up to, and without, the second.
+    /// The range of numbers that matches the creation times. The end is exclusive.
     pub(super) numbers: (u64, u64),
     effort: Effort,
 }
@@ -45,7 +45,7 @@ pub(super) struct Plan {
 pub(super) enum Source {
     Walk(Walk),
     Numbers(std::vec::IntoIter<u64>),
-    /// Without the tickets themselves, which are large: a page reads those that it has room for.
+    /// Places without the tickets, which are large. A page reads only the tickets that it has room for.
     Sorted(std::vec::IntoIter<Place>),
 }
 
@@ -90,13 +90,14 @@ impl Plan {
             plan.add((plan.numbers.0..plan.numbers.1).collect());
         }
         if own_order && plan.few().is_some_and(|few| least <= few.len() as u64) {
-            // The filter leaves even less, and is in order already.
+            // The filter matches even fewer tickets, and is already sorted.
             plan.few = None;
         }
         Ok(plan)
     }
 
-    /// Makes a set of what the ranges lead to, unless that is too much, or so much of all tickets that a walk finds enough anyway.
+    /// Collects the matches of the ranges into a set. Gives up if there are too many, or if they are so dense that a walk
+    /// finds enough anyway.
     fn collect(&mut self, tx: &impl Read, index: &TicketIndex, ranges: &[KeyRange]) -> Result<(), StoreError> {
         let most = self.effort.set;
         let mut found = Vec::new();
@@ -129,7 +130,7 @@ impl Plan {
         self.few.and_then(|place| self.sets.get(place))
     }
 
-    /// Whether the ticket of this number can match, as far as the sets tell.
+    /// Whether the sets allow the ticket with this number to match.
     pub(super) fn admits(&self, number: u64) -> bool {
         (self.numbers.0..self.numbers.1).contains(&number) && self.sets.iter().all(|set| set.binary_search(&number).is_ok())
     }
@@ -165,7 +166,7 @@ impl Plan {
         Ok(Source::Sorted(places.into_iter()))
     }
 
-    /// The stretches of indexes that together hold all that can match.
+    /// The index ranges that together contain all possible matches.
     fn lanes(&self, query: &TicketQuery) -> Vec<Lane> {
         let tenant = query.tenant_id;
         match query.sort {
@@ -187,7 +188,7 @@ impl Plan {
     }
 }
 
-/// The numbers of tickets that were created within the query's times.
+/// The range of ticket numbers for the creation times of the query.
 fn created_between(tx: &impl Read, query: &TicketQuery) -> Result<(u64, u64), StoreError> {
     let next = |time: Timestamp| Timestamp::from_millis(time.as_millis().saturating_add(1));
     let first = match query.created_after {

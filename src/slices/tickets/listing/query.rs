@@ -1,4 +1,4 @@
-//! What a list is asked for. Values of one filter are alternatives; all filters must hold.
+//! The query of a ticket list. The values of one filter are alternatives; all filters must match.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -15,15 +15,15 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct TicketQuery {
     pub(crate) tenant_id: TenantId,
-    /// `Some` and empty matches nothing: a status and a category that exclude one another.
+    /// `Some` with an empty list matches nothing: the status and the category filter exclude each other.
     pub(crate) statuses: Option<Vec<Status>>,
     pub(crate) priorities: Vec<Priority>,
     pub(crate) kinds: Vec<TicketType>,
     pub(crate) sources: Vec<Source>,
-    /// `Some` and empty matches nothing: the filter and what the caller reaches exclude one another.
+    /// `Some` with an empty list matches nothing: the filter and the caller's reach exclude each other.
     pub(crate) organizations: Option<Vec<OrganizationId>>,
     pub(crate) contacts: Vec<UserId>,
-    /// `None` stands for nobody.
+    /// `None` matches tickets without an assignee.
     pub(crate) assignees: Vec<Option<UserId>>,
     pub(crate) devices: Vec<DeviceId>,
     pub(crate) tags: Vec<String>,
@@ -36,7 +36,7 @@ pub(crate) struct TicketQuery {
     pub(crate) updated_after: Option<Timestamp>,
     pub(crate) updated_before: Option<Timestamp>,
     pub(crate) due_before: Option<Timestamp>,
-    /// Beginnings of words that the subject must have.
+    /// Beginnings of words in the subject.
     pub(crate) words: Vec<String>,
     pub(crate) since_seq: Option<u64>,
     pub(crate) sort: SortField,
@@ -89,7 +89,7 @@ impl TicketQuery {
         self.words.iter().all(|wanted| words.iter().any(|word| word.starts_with(wanted)))
     }
 
-    /// The filters by value, each as its alternatives.
+    /// The filters by value, each with its alternatives.
     pub(super) fn facets(&self) -> Vec<Vec<Facet>> {
         let mut filters: Vec<Vec<Facet>> = vec![
             self.priorities.iter().copied().map(Facet::priority).collect(),
@@ -122,7 +122,8 @@ impl TicketQuery {
         self.facets().is_empty() && !self.has_other_filters()
     }
 
-    /// The values whose counts add up to the total: when one counted filter is all there is, and no ticket has two of its values.
+    /// The values whose counts add up to the total. `Some` if there is only one filter, it has counters, and no ticket has
+    /// two of its values.
     pub(super) fn only_facets(&self) -> Option<Vec<Facet>> {
         let mut filters = self.facets();
         let only = filters.pop().filter(|_| filters.is_empty() && !self.has_other_filters())?;

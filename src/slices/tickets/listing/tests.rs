@@ -1,5 +1,5 @@
-//! Every order and filter by every way of finding a page: whatever a page may cost, the pages together are what a plain filter and sort
-//! over all tickets give.
+//! Tests every order and filter with every kind of plan. Whatever the limits of work are, the pages together equal a simple
+//! filter and sort over all tickets.
 
 use proptest::prelude::*;
 
@@ -40,7 +40,7 @@ fn ticket(number: u64, dice: &mut impl FnMut(u64) -> u64) -> Ticket {
         sla: Sla::start(&SlaPolicy::standard("UTC"), priority, created_at),
         due_at: (dice(2) == 0).then(|| day(40 + dice(5))),
         created_at,
-        // Few different times, so that the number has to decide.
+        // Few different times, so that the number often decides the order.
         updated_at: day(30 + dice(6)),
         last_seq: dice(100),
         ..Ticket::default()
@@ -103,7 +103,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(6))]
 
     #[test]
-    fn pages_are_the_same_whatever_they_may_cost(seed in any::<u64>(), limit in 1_usize..20) {
+    fn pages_do_not_depend_on_the_effort(seed in any::<u64>(), limit in 1_usize..20) {
         let mut state = seed;
         let mut dice = move |end: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -130,7 +130,7 @@ proptest! {
                 for start in 0..efforts.len() {
                     let (mut found, mut after, mut pages) = (Vec::new(), None::<Vec<u8>>, 0);
                     loop {
-                        // Each page by another way: a cursor must not depend on it.
+                        // Each page uses a different plan: cursors must not depend on it.
                         let effort = if start == 0 { efforts[pages % efforts.len()] } else { efforts[start] };
                         let page = store.read(|tx| list_within(tx, &query, after.as_deref(), limit, effort)).unwrap();
                         found.extend(page.tickets.iter().map(|ticket| ticket.number));

@@ -1,5 +1,4 @@
-//! A walk along several stretches of an index at once: as if they were one, in the order of the query. The stretches of a group are
-//! merged, the groups follow one another.
+//! Walks several index ranges at once, in the order of the query. The ranges of a group are merged; groups follow each other.
 
 use std::{collections::VecDeque, ops::Bound};
 
@@ -13,11 +12,11 @@ use super::{
 };
 use crate::repo::TicketIndex;
 
-/// How many entries are fetched at first, and at most.
+/// The number of entries in the first and in the largest fetch.
 const FIRST_CHUNK: usize = 64;
 const LARGEST_CHUNK: usize = 1024;
 
-/// A stretch of an index, or without one the numbers themselves.
+/// An index range, or without an index the ticket numbers themselves.
 pub(super) struct Lane {
     index: Option<&'static TicketIndex>,
     group: u8,
@@ -45,7 +44,7 @@ impl Lane {
         }
     }
 
-    /// The next place of this lane, which stays the next until it is taken.
+    /// The next place of this lane, without consuming it.
     fn peek(&mut self, tx: &impl Read, query: &TicketQuery, plan: &Plan) -> Result<Option<Place>, StoreError> {
         if self.fetched.is_empty() && !self.over {
             match self.index {
@@ -110,13 +109,13 @@ impl Lane {
     }
 }
 
-/// Whether a bound leaves less than another: at the start of a range, or at its end.
+/// Whether the first bound is stricter than the second, at the start or the end of a range.
 fn is_further(edge: &Bound<Vec<u8>>, than: &Bound<Vec<u8>>, start: bool) -> bool {
     let (Bound::Excluded(edge), Bound::Included(than) | Bound::Excluded(than)) = (edge, than) else { return true };
     if start { edge >= than } else { edge <= than }
 }
 
-/// A range whose bounds have passed one another: the engine does not take it.
+/// Whether the bounds of a range have crossed. The storage engine rejects such ranges.
 fn is_empty(range: &KeyRange) -> bool {
     match (&range.start, &range.end) {
         (Bound::Excluded(start) | Bound::Included(start), Bound::Excluded(end)) => start >= end,
@@ -125,7 +124,7 @@ fn is_empty(range: &KeyRange) -> bool {
 }
 
 pub(super) struct Walk {
-    /// The lanes that are left, in the order of their groups.
+    /// The remaining lanes, in the order of their groups.
     lanes: VecDeque<Lane>,
 }
 
@@ -156,7 +155,7 @@ impl Walk {
                 self.lanes.retain(|lane| lane.group != group);
                 continue;
             };
-            // A ticket with two of the values stands in two lanes.
+            // A ticket with two of the values is in two lanes.
             for lane in self.lanes.iter_mut().take_while(|lane| lane.group == group) {
                 if lane.fetched.front() == Some(&first) {
                     lane.fetched.pop_front();

@@ -1,5 +1,5 @@
-//! How many tickets have a value of a field: what a dashboard asks for, and what tells a list which filter leaves the least.
-//! **Invariant:** a count changes in the transaction that changes the ticket; a value that no ticket has, has no row.
+//! The number of tickets per value of a field. Dashboards show it, and lists use it to find the most selective filter.
+//! **Invariant:** a count changes in the same transaction as the ticket. A value without tickets has no row.
 
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +60,7 @@ impl Record for Count {
 
 pub(crate) static COUNTS: Table<CountKey, Count> = Table::new(catalog::TICKET_COUNTS, &[]);
 
-/// Takes a ticket's change into the counts.
+/// Updates the counts for a changed ticket.
 pub(super) fn moved(tx: &mut WriteTx, tenant: TenantId, before: Option<&Ticket>, after: Option<&Ticket>) -> Result<(), StoreError> {
     let counted = |ticket: Option<&Ticket>| {
         let facets = ticket.map(facets::of).unwrap_or_default();
@@ -82,7 +82,7 @@ fn add(tx: &mut WriteTx, tenant: TenantId, facet: &Facet, change: i64) -> Result
     if tickets == 0 { COUNTS.remove(tx, &key).map(drop) } else { COUNTS.put(tx, &key, &Count { tickets }) }
 }
 
-/// How many tickets have the value; `None` for a field without counters.
+/// The number of tickets with the value. `None` for a field without counters.
 pub(crate) fn count(tx: &impl Read, tenant: TenantId, facet: &Facet) -> Result<Option<u64>, StoreError> {
     if !facet.field.is_counted() {
         return Ok(None);
@@ -95,7 +95,7 @@ pub(crate) fn counted(tx: &impl Read, tenant: TenantId, facet: &Facet) -> Result
     Ok(COUNTS.get(tx, &key)?.map_or(0, |count| count.tickets))
 }
 
-/// The values of a field with their counts, in the order of the values.
+/// The values of a field with their counts, ordered by value.
 pub(crate) fn values(tx: &impl Read, tenant: TenantId, field: Field) -> Result<Vec<(Vec<u8>, u64)>, StoreError> {
     let mut found = Vec::new();
     COUNTS.scan(tx, &KeyRange::prefix(&(tenant, field as u8).to_bytes()), Direction::Forward, |key, count| {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_is_unchanged() {
         assert_golden("ticket_count", &Count { tickets: 300 });
     }
 }

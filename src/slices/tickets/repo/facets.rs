@@ -1,5 +1,5 @@
-//! The ways to find tickets. One index holds a row for each value of each field that a list can be filtered by: `(tenant, field, value,
-//! time of the last change)`, so that every filter by itself is already in the default order.
+//! The indexes of tickets. One index has a row for each value of each field that a list can filter by: `(tenant, field,
+//! value, time of the last change)`. A single filter is therefore already in the default order.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -10,7 +10,7 @@ use tenantd_store::{Index, Key, catalog, due_key};
 use super::TicketKey;
 use crate::model::{self, Priority, SlaState, Source, Status, Ticket, TicketType};
 
-/// A field that lists are filtered by. The number is in the keys.
+/// A field that lists can filter by. Its number is part of the index keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Field {
     Status = 1,
@@ -26,17 +26,17 @@ pub(crate) enum Field {
     DedupKey = 11,
     ExternalRef = 12,
     ExternalSystem = 13,
-    /// Organization and `dedup_key` of an unfinished ticket: what a new one may be a duplicate of.
+    /// Organization and `dedup_key` of an unfinished ticket, to find duplicates.
     Unfinished = 14,
 }
 
 impl Field {
-    /// Whether there are counters of its values. The others have almost as many values as there are tickets.
+    /// Whether its values have counters. The other fields have almost as many values as there are tickets.
     pub(crate) fn is_counted(self) -> bool {
         !matches!(self, Self::DedupKey | Self::ExternalRef | Self::Unfinished)
     }
 
-    /// Whether a ticket has at most one value of it.
+    /// Whether a ticket has at most one value of this field.
     pub(crate) fn is_single(self) -> bool {
         !matches!(self, Self::Device | Self::Tag | Self::ExternalRef | Self::ExternalSystem)
     }
@@ -110,7 +110,7 @@ impl Facet {
         Self::new(Field::Unfinished, &(organization, dedup_key.to_owned()))
     }
 
-    /// What the index entries of this value start with.
+    /// The prefix of the index entries of this value.
     pub(crate) fn prefix(&self, tenant: TenantId) -> Vec<u8> {
         let mut prefix = (tenant, self.field as u8).to_bytes();
         prefix.extend_from_slice(&self.value);
@@ -118,7 +118,7 @@ impl Facet {
     }
 }
 
-/// Everything that a ticket is found by, each once.
+/// All values that a ticket can be found by, without duplicates.
 pub(super) fn of(ticket: &Ticket) -> Vec<Facet> {
     let mut facets = vec![
         Facet::status(ticket.status),

@@ -1,4 +1,4 @@
-//! What hangs on a ticket: comments, time entries, and the places of its events in the log.
+//! The sub-records of a ticket: comments, time entries, and the positions of its events in the log.
 
 use serde::{Deserialize, Serialize};
 
@@ -49,12 +49,12 @@ pub(crate) fn put_time_entry(tx: &mut WriteTx, ticket: TicketKey, entry: &TimeEn
     TIME_ENTRIES.put(tx, &(ticket.0, ticket.1, entry.id), entry)
 }
 
-/// Leads from the ticket to its event.
+/// Links the ticket to one of its events.
 pub(crate) fn note_event(tx: &mut WriteTx, ticket: TicketKey, seq: u64) -> Result<(), StoreError> {
     HISTORY.put(tx, &(ticket.0, ticket.1, seq), &HistoryEntry)
 }
 
-/// A part of what hangs on a ticket, and whether there is more. It ends early if the bytes that `weigh` tells come to more than a page has.
+/// A page of a ticket's sub-records, and whether there are more. Ends early if the sizes from `weigh` exceed those of a page.
 fn part<K: Key + Copy, V: Record, T>(
     tx: &impl Read,
     table: &Table<(TenantId, u64, K), V>,
@@ -84,7 +84,8 @@ fn part<K: Key + Copy, V: Record, T>(
     Ok((found, more))
 }
 
-/// At most `limit` comments after one of them, and about [`PAGE_BYTES`], the oldest first; and the last one's id when there are more.
+/// At most `limit` comments and about [`PAGE_BYTES`] after a comment, the oldest first. If there are more, also returns the
+/// id of the last one.
 pub(crate) fn comments(
     tx: &impl Read,
     ticket: TicketKey,
@@ -100,7 +101,7 @@ pub(crate) fn time_entries(
     after: Option<TimeEntryId>,
     limit: usize,
 ) -> Result<(Vec<TimeEntry>, Option<TimeEntryId>), StoreError> {
-    // 200 of them are small.
+    // A page of 200 time entries is small.
     part(tx, &TIME_ENTRIES, ticket, after, limit, |_, entry| entry, |_| 0)
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn time_entry_count(tx: &impl Read, ticket: TicketKey) -> Result<u64,
     Ok(count)
 }
 
-/// The numbers of a ticket's events, in order.
+/// The sequence numbers of a ticket's events, in order.
 pub(crate) fn history(
     tx: &impl Read,
     ticket: TicketKey,
@@ -135,7 +136,7 @@ mod tests {
     use crate::model::Visibility;
 
     #[test]
-    fn the_stored_forms_are_those_that_were_written_down() {
+    fn the_stored_forms_are_unchanged() {
         let at = Timestamp::from_millis(1_767_225_600_000);
         let created_by = Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() };
         let comment = Comment {

@@ -1,4 +1,4 @@
-//! What tenants have promised, as it is stored.
+//! The stored service levels of tenants.
 
 use jiff::civil::Date;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ impl Record for PolicyRecord {
 
 pub(crate) static POLICIES: Table<TenantId, PolicyRecord> = Table::new(catalog::SLA_POLICIES, &[]);
 
-/// The tenant's own policy, if it has set one.
+/// The tenant's own service levels, if it has replaced the default ones.
 pub(crate) fn policy(tx: &impl Read, tenant: TenantId) -> Result<Option<SlaPolicy>, StoreError> {
     Ok(POLICIES.get(tx, &tenant)?.map(|record| to_model(&record)))
 }
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_is_unchanged() {
         let mut policy = SlaPolicy::standard("Europe/Berlin");
         policy.holidays.insert(jiff::civil::date(2026, 12, 25));
         policy.version = 3;

@@ -1,6 +1,5 @@
-//! Tickets and what hangs on them, as they leave for another installation and arrive there. Places in the log become numbers of the
-//! tenant's events, and back; entries of a history whose events are gone lead nowhere and stay behind. How many tickets have a value is
-//! counted again.
+//! Exports and imports tickets and their sub-records. Positions in the log become event numbers of the tenant, and back.
+//! History entries whose events no longer exist are not exported. The counts per value are computed again on import.
 
 use serde_json::Value;
 
@@ -14,18 +13,18 @@ use super::{
     COMMENTS, COUNTS, HISTORY, NUMBERS, POLICIES, TICKETS, TIME_ENTRIES, counts, policies,
 };
 
-/// A comment that tells of a ticket that was reported again quotes all of it.
+/// Larger than the limit of the API, because the comment on a repeated report quotes the whole report.
 const MAX_COMMENT_BYTES: usize = MAX_TEXT_BYTES + 2048;
 const MAX_SUMMARY: usize = 10_000;
 
-/// The bounds of the API, for records that do not come through it.
+/// The limits of the API, for records that do not come through it.
 pub(crate) struct Shapes {
     pub(crate) policy: Check<SlaPolicy>,
     pub(crate) ticket: Check<Value>,
     pub(crate) time_entry: Check<Value>,
 }
 
-/// Tickets come behind what hangs on them: a timer that is due finds all of its ticket.
+/// Sub-records come before their tickets, so that a due timer finds the complete ticket.
 pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
     vec![
         Carrier::plain("sla_policy", &POLICIES, move |_, _, record| {
@@ -57,7 +56,7 @@ pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
             |arrival, (tenant, number, event), entry| Ok(Some(((tenant, number, arrival.place(event)?), entry))),
         )
         .boxed(),
-        // Tickets are counted as they arrive.
+        // Counts are updated as tickets arrive.
         Carrier::derived("ticket_count", &COUNTS, |_, _, _| Ok(())).boxed(),
         Carrier::turning(
             "ticket",
@@ -83,27 +82,27 @@ pub(crate) fn portable(shapes: Shapes) -> Vec<Box<dyn Portable>> {
             if last.number == tickets {
                 return Ok(());
             }
-            Err(PortError::Wrong(format!("the last number is {}, and the file has {tickets} tickets", last.number)))
+            Err(PortError::Wrong(format!("the last number is {}, but the file has {tickets} tickets", last.number)))
         })
         .boxed(),
     ]
 }
 
-/// What the use cases ask of a ticket. Numbers have no gaps.
+/// Checks what the use cases guarantee for a ticket. Numbers have no gaps.
 fn check_ticket(arrival: &mut Arrival, ticket: &Ticket) -> Result<(), PortError> {
     let due = arrival.count("tickets");
     if ticket.number != due {
-        return Err(PortError::Wrong(format!("this ticket has the number {}, where {due} is due", ticket.number)));
+        return Err(PortError::Wrong(format!("this ticket has the number {}; expected {due}", ticket.number)));
     }
     let fields = &ticket.custom_fields;
     if ticket.description.as_ref().is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
         return Err(PortError::wrong("description: must have at most 64 KiB"));
     }
     if ticket.resolution.as_ref().is_some_and(|resolution| resolution.summary.chars().count() > MAX_SUMMARY) {
-        return Err(PortError::Wrong(format!("resolution: its summary must have at most {MAX_SUMMARY} characters")));
+        return Err(PortError::Wrong(format!("resolution: the summary must have at most {MAX_SUMMARY} characters")));
     }
     if fields.len() > MAX_CUSTOM_FIELDS || !fields.keys().all(|name| is_field_name(name)) {
-        return Err(PortError::wrong("custom_fields: there are too many, or a name does not match [a-z0-9_]{1,64}"));
+        return Err(PortError::wrong("custom_fields: too many fields, or a name does not match [a-z0-9_]{1,64}"));
     }
     if fields.values().any(|value| matches!(value, FieldValue::Text(text) if text.len() > MAX_TEXT_BYTES)) {
         return Err(PortError::wrong("custom_fields: a text is too long"));

@@ -1,4 +1,4 @@
-//! Changes of a ticket by a merge patch: one patch, one step of the version, one `ticket.updated`.
+//! Changes tickets with merge patches. A patch increments the version once and has one `ticket.updated` event.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-/// What changes in a ticket.
+/// The changes of a ticket.
 #[derive(Clone, Debug, Default)]
 pub struct TicketChange {
     pub subject: Option<String>,
@@ -45,7 +45,7 @@ pub struct TicketChange {
     pub assignee_id: Change<UserId>,
     pub device_ids: Change<Vec<DeviceId>>,
     pub tags: Change<Vec<String>>,
-    /// Field by field; a field without a value goes.
+    /// Changed field by field. A field without a value is removed.
     pub custom_fields: Change<BTreeMap<String, Option<FieldValue>>>,
     pub external_refs: Change<Vec<ExternalRef>>,
     pub dedup_key: Change<String>,
@@ -101,7 +101,7 @@ impl Service {
     }
 }
 
-/// Does what follows from another status, which the ticket has already.
+/// Applies the consequences of a status change. The ticket already has the new status.
 pub(super) fn status_changed(policy: &super::SlaPolicy, act: &Act, ticket: &mut Ticket, from: Status) {
     ticket.status_changed_at = act.now;
     match ticket.status {
@@ -117,7 +117,7 @@ pub(super) fn status_changed(policy: &super::SlaPolicy, act: &Act, ticket: &mut 
     ticket.sla.status_changed(policy, ticket.priority, from, ticket.status, act.now);
 }
 
-/// The event that a change of status has beside `ticket.updated`.
+/// The event for a status change, in addition to `ticket.updated`.
 pub(super) fn status_event(from: Status, to: Status) -> Option<&'static tenantd_store::events::EventKind> {
     match (from, to) {
         (from, to) if from == to => None,
@@ -156,7 +156,7 @@ fn apply_fields(ticket: &mut Ticket, change: &TicketChange) {
     let levels = (ticket.impact, ticket.urgency);
     ticket.impact = change.impact.clone().apply(ticket.impact);
     ticket.urgency = change.urgency.clone().apply(ticket.urgency);
-    // Another impact or urgency is another priority, unless that is given too.
+    // A new impact or urgency changes the priority, unless the patch sets the priority.
     let derived = if (ticket.impact, ticket.urgency) == levels {
         change.priority
     } else {
@@ -204,7 +204,7 @@ fn apply_references(
             owners.devices.push(found.map(|device| device.organization_id));
         }
     }
-    // What the ticket has already may have moved to another organization since.
+    // The current contact or devices may have moved to another organization since.
     owners.check(ticket.organization_id, "/contact_id", |place| format!("/device_ids/{place}"), faults);
     ticket.device_ids = change.device_ids.clone().apply(Some(std::mem::take(&mut ticket.device_ids))).unwrap_or_default();
     ticket.parent = match change.parent {
@@ -232,12 +232,12 @@ fn apply_status(
     apply_resolution(act, ticket, from, change, faults);
     match change.merged_into {
         Some(_) if ticket.status != Status::Merged || from == Status::Merged => {
-            let message = "give merged_into together with the status merged";
+            let message = "merged_into requires the status merged";
             faults.push(Fault::new("/merged_into", "not_merged", message).depending_on(&["status"]));
         }
         Some(target) => ticket.merged_into = find_merge_target(tx, act, ticket.number, target, faults)?,
         None if ticket.status == Status::Merged && from != Status::Merged => {
-            faults.push(Fault::new("/merged_into", "required", "merged_into is required with the status merged"));
+            faults.push(Fault::new("/merged_into", "required", "the status merged requires merged_into"));
         }
         None => {}
     }
@@ -248,7 +248,7 @@ fn apply_resolution(act: &Act, ticket: &mut Ticket, from: Status, change: &Ticke
     let given = change.resolution_code.is_some() || change.resolution_summary.is_some();
     let resolved = matches!(ticket.status, Status::Resolved | Status::Closed);
     if given && !resolved {
-        let message = "only a resolved ticket has a resolution";
+        let message = "only a resolved ticket can have a resolution";
         faults.push(Fault::new("/resolution", "not_resolved", message).depending_on(&["status"]));
         return;
     }
@@ -256,7 +256,7 @@ fn apply_resolution(act: &Act, ticket: &mut Ticket, from: Status, change: &Ticke
     let current = ticket.resolution.take().filter(|_| !resolving);
     let summary = change.resolution_summary.clone().or_else(|| current.as_ref().map(|resolution| resolution.summary.clone()));
     if resolving && summary.is_none() {
-        faults.push(Fault::new("/resolution/summary", "required", "a ticket is resolved with a summary of how"));
+        faults.push(Fault::new("/resolution/summary", "required", "the status resolved requires a resolution summary"));
     }
     let code = change.resolution_code.or(current.as_ref().map(|resolution| resolution.code)).unwrap_or(ResolutionCode::Fixed);
     let by = current.map(|resolution| (resolution.resolved_by, resolution.resolved_at));
@@ -277,7 +277,7 @@ fn find_merge_target(
     if found.number == number {
         faults.push(Fault::new("/merged_into", "itself", "a ticket cannot be merged into itself"));
     } else if found.status == Status::Merged {
-        let message = format!("{} is merged itself; name the ticket that it is merged into", found.reference());
+        let message = format!("{} is already merged; use the ticket that it was merged into", found.reference());
         faults.push(Fault::new("/merged_into", "merged", message));
     }
     Ok(Some(found.link()))

@@ -1,4 +1,4 @@
-//! What a change changed, as an event tells it: the fields by the names that a patch has for them.
+//! The changed fields for an event, under the names that a patch uses for them.
 
 use serde_json::{Map, Value, json};
 

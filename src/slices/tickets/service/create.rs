@@ -1,4 +1,4 @@
-//! New tickets, and what is done with one whose cause is known already.
+//! Creates tickets, and handles new tickets whose cause is already known.
 
 use tenantd_base::{
     fault::{Fault, pointer_part},
@@ -21,27 +21,27 @@ use crate::{
     sla::Sla,
 };
 
-/// How deep tickets may be below one another.
+/// The maximum number of levels of nested tickets.
 const MAX_ANCESTORS: usize = 32;
 
-/// A ticket as it is asked for.
+/// A ticket to create.
 #[derive(Clone, Debug, Default)]
 pub struct NewTicket {
-    /// The fields that the caller chooses. The others are set when it is created.
+    /// The fields that the caller chooses. The other fields are set on creation.
     pub ticket: Ticket,
-    /// Else what impact and urgency make of it.
+    /// When absent, the priority follows from impact and urgency.
     pub priority: Option<Priority>,
-    /// Else that of the first device, else that of the contact.
+    /// When absent, it is the organization of the first device, else that of the contact.
     pub organization_id: Option<OrganizationId>,
     pub contact_email: Option<String>,
     pub on_duplicate: OnDuplicate,
     pub parent: Option<TicketRef>,
-    /// Whether the first device was given by itself, before the list.
+    /// Whether the request has a `device_id` in addition to the list.
     pub has_first_device: bool,
 }
 
 impl NewTicket {
-    /// Where a device stands in the request.
+    /// The JSON pointer of a device in the request.
     fn device_pointer(&self, place: usize) -> String {
         match (self.has_first_device, place.checked_sub(1)) {
             (true, None) => "/device_id".to_owned(),
@@ -51,11 +51,11 @@ impl NewTicket {
     }
 }
 
-/// What a ticket gets its organization from, when it does not name it.
-const LEAD_TO_ORGANIZATION: [&str; 4] = ["contact_id", "contact_email", "device_id", "device_ids"];
+/// The fields that determine the organization if the request does not name it.
+const ORGANIZATION_SOURCES: [&str; 4] = ["contact_id", "contact_email", "device_id", "device_ids"];
 
-/// What the references of a new ticket were found to be.
-struct Found {
+/// The resolved references of a new ticket.
+struct ResolvedReferences {
     organization_id: OrganizationId,
     contact_id: Option<UserId>,
     parent: Option<TicketLink>,
@@ -64,14 +64,14 @@ struct Found {
 impl Service {
     pub(crate) fn plan_create(&self, tx: &impl Read, act: &mut Act, new: &NewTicket) -> Result<Plan, TicketError> {
         let found = find_references(tx, act, new)?;
-        let asked = &new.ticket;
-        if let Some(key) = asked.dedup_key.as_deref().filter(|_| new.on_duplicate != OnDuplicate::Create)
+        let requested = &new.ticket;
+        if let Some(key) = requested.dedup_key.as_deref().filter(|_| new.on_duplicate != OnDuplicate::Create)
             && let Some(first) = repo::find_unfinished(tx, act.tenant_id, found.organization_id, key)?
         {
             return plan_duplicate(act, new, first);
         }
         let (number, created_at) = repo::next_number(tx, act.tenant_id, act.now)?;
-        let priority = Priority::choose(new.priority, asked.impact, asked.urgency).unwrap_or_default();
+        let priority = Priority::choose(new.priority, requested.impact, requested.urgency).unwrap_or_default();
         let policy = self.policy(tx, act.tenant_id)?;
         let ticket = Ticket {
             tenant_id: act.tenant_id,
@@ -88,14 +88,14 @@ impl Service {
             status_changed_at: created_at,
             created_by: act.actor.clone(),
             version: 1,
-            ..asked.clone()
+            ..requested.clone()
         };
         let events = vec![(&CREATED, None)];
         Ok(Plan { before: None, after: ticket, comment: None, time_entry: None, deduplicated: false, events })
     }
 }
 
-/// Another report of what a ticket is about already.
+/// Handles another report of the cause of an existing ticket.
 fn plan_duplicate(act: &mut Act, new: &NewTicket, before: Ticket) -> Result<Plan, TicketError> {
     if new.on_duplicate == OnDuplicate::Reject {
         return Err(TicketError::Duplicate(before.link()));
@@ -132,15 +132,15 @@ fn plan_duplicate(act: &mut Act, new: &NewTicket, before: Ticket) -> Result<Plan
     Ok(plan)
 }
 
-fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, TicketError> {
-    let (tenant, asked) = (act.tenant_id, &new.ticket);
+fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<ResolvedReferences, TicketError> {
+    let (tenant, requested) = (act.tenant_id, &new.ticket);
     let mut faults = Vec::new();
-    check_custom_fields(&asked.custom_fields, &mut faults);
-    check_text(asked.description.as_deref(), "/description", &mut faults);
-    if asked.contact_id.is_some() && new.contact_email.is_some() {
-        faults.push(Fault::new("/contact_email", "not_allowed", "give contact_id or contact_email, not both"));
+    check_custom_fields(&requested.custom_fields, &mut faults);
+    check_text(requested.description.as_deref(), "/description", &mut faults);
+    if requested.contact_id.is_some() && new.contact_email.is_some() {
+        faults.push(Fault::new("/contact_email", "not_allowed", "contact_id and contact_email exclude each other"));
     }
-    let contact = match (asked.contact_id, new.contact_email.as_deref()) {
+    let contact = match (requested.contact_id, new.contact_email.as_deref()) {
         (Some(id), _) => expect(contact(tx, act, id)?, "/contact_id", "user", &mut faults),
         (None, Some(email)) => {
             let found = directory::person_by_email(tx, tenant, email)?.filter(|person| act.reach.covers(person.organization_id));
@@ -149,11 +149,11 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
         (None, None) => None,
     };
     let mut owners = Owners { contact: contact.as_ref().and_then(|contact| contact.organization_id), devices: Vec::new() };
-    for (place, id) in asked.device_ids.iter().enumerate() {
+    for (place, id) in requested.device_ids.iter().enumerate() {
         let found = expect(device(tx, act, *id)?, &new.device_pointer(place), "device", &mut faults);
         owners.devices.push(found.map(|device| device.organization_id));
     }
-    check_assignee(tx, act, asked.assignee_id, &mut faults)?;
+    check_assignee(tx, act, requested.assignee_id, &mut faults)?;
     let parent = match new.parent {
         Some(parent) => find_parent(tx, act, parent, None, &mut faults)?,
         None => None,
@@ -162,19 +162,19 @@ fn find_references(tx: &impl Read, act: &Act, new: &NewTicket) -> Result<Found, 
         Some(id) => expect(organization(tx, act, id)?, "/organization_id", "organization", &mut faults).map(|_| id),
         None => owners.devices.iter().find_map(|device| *device).or(owners.contact),
     };
-    let contact_pointer = if asked.contact_id.is_some() { "/contact_id" } else { "/contact_email" };
+    let contact_pointer = if requested.contact_id.is_some() { "/contact_id" } else { "/contact_email" };
     if let Some(id) = organization_id {
         owners.check(id, contact_pointer, |place| new.device_pointer(place), &mut faults);
     }
-    let names_owner = asked.contact_id.is_some() || new.contact_email.is_some() || !asked.device_ids.is_empty();
+    let names_owner = requested.contact_id.is_some() || new.contact_email.is_some() || !requested.device_ids.is_empty();
     let is_lost = names_owner && contact.is_none() && owners.devices.iter().all(Option::is_none);
     if organization_id.is_none() && new.organization_id.is_none() && !is_lost {
-        let message = "organization_id is required, unless a device or a contact leads to the organization";
-        faults.push(Fault::new("/organization_id", "required", message).depending_on(&LEAD_TO_ORGANIZATION));
+        let message = "organization_id is required, unless a device or a contact has an organization";
+        faults.push(Fault::new("/organization_id", "required", message).depending_on(&ORGANIZATION_SOURCES));
     }
     match organization_id {
         Some(organization_id) if faults.is_empty() => {
-            Ok(Found { organization_id, contact_id: contact.map(|contact| contact.id), parent })
+            Ok(ResolvedReferences { organization_id, contact_id: contact.map(|contact| contact.id), parent })
         }
         _ => Err(TicketError::Invalid(faults)),
     }
@@ -187,7 +187,8 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// All of them belong to the organization of the ticket. People without an organization can be the contact of any.
+    /// Checks that they all belong to the organization of the ticket. People without an organization can be the contact of
+    /// any ticket.
     pub(super) fn check(
         &self,
         organization_id: OrganizationId,
@@ -197,7 +198,7 @@ impl Owners {
     ) {
         let mut expect = |owner: Option<OrganizationId>, pointer: &str, noun: &str| {
             if owner.is_some_and(|owner| owner != organization_id) {
-                let message = format!("the {noun} belongs to another organization than the ticket");
+                let message = format!("the {noun} and the ticket belong to different organizations");
                 faults.push(Fault::new(pointer, "other_organization", message));
             }
         };
@@ -208,7 +209,7 @@ impl Owners {
     }
 }
 
-/// The ticket that one is to be a part of. What exists already must not come to be above itself.
+/// Finds the parent of a ticket. An existing ticket must not become its own ancestor.
 pub(super) fn find_parent(
     tx: &impl Read,
     act: &Act,
@@ -224,7 +225,7 @@ pub(super) fn find_parent(
     for _ in 0..MAX_ANCESTORS {
         let Some(current) = ancestor else { return Ok(Some(link)) };
         if child == Some(current.number) {
-            faults.push(Fault::new("/parent", "cycle", "the ticket would be above itself"));
+            faults.push(Fault::new("/parent", "cycle", "the ticket would be its own ancestor"));
             return Ok(None);
         }
         ancestor = match current.parent {
@@ -233,7 +234,7 @@ pub(super) fn find_parent(
         };
     }
     if ancestor.is_some() {
-        faults.push(Fault::new("/parent", "too_deep", format!("tickets may be {MAX_ANCESTORS} deep below one another")));
+        faults.push(Fault::new("/parent", "too_deep", format!("tickets can be nested at most {MAX_ANCESTORS} levels deep")));
     }
     Ok(Some(link))
 }
@@ -250,15 +251,15 @@ pub(super) fn device(tx: &impl Read, act: &Act, id: DeviceId) -> Result<Option<D
     Ok(directory::device(tx, act.tenant_id, id)?.filter(|found| act.reach.covers(Some(found.organization_id))))
 }
 
-/// What was found, or a fault that says that there is no such thing.
+/// Returns what was found, or adds a fault that the reference does not exist.
 pub(super) fn expect<T>(found: Option<T>, pointer: &str, noun: &str, faults: &mut Vec<Fault>) -> Option<T> {
     if found.is_none() {
-        faults.push(Fault::new(pointer, "unknown_reference", format!("there is no such {noun}")));
+        faults.push(Fault::new(pointer, "unknown_reference", format!("{noun} not found")));
     }
     found
 }
 
-/// Tickets are assigned to people who work for the tenant.
+/// Checks that the assignee works for the tenant.
 pub(super) fn check_assignee(
     tx: &impl Read,
     act: &Act,
@@ -269,13 +270,13 @@ pub(super) fn check_assignee(
         let is_seen = |person: &PersonLabel| person.kind == PersonKind::Staff || act.reach.covers(person.organization_id);
         let found = expect(directory::person(tx, act.tenant_id, id)?.filter(is_seen), "/assignee_id", "user", faults);
         if found.is_some_and(|person| person.kind != PersonKind::Staff) {
-            faults.push(Fault::new("/assignee_id", "not_staff", "a ticket is assigned to staff and not to a contact"));
+            faults.push(Fault::new("/assignee_id", "not_staff", "the assignee must be staff, not a contact"));
         }
     }
     Ok(())
 }
 
-/// The document bounds characters; what is stored and sent is bounded in bytes.
+/// The OpenAPI document limits characters. This limits bytes, because they are what is stored and sent.
 pub(super) fn check_text(text: Option<&str>, pointer: &str, faults: &mut Vec<Fault>) {
     if text.is_some_and(|text| text.len() > MAX_TEXT_BYTES) {
         faults.push(Fault::new(pointer, "too_long", "must have at most 64 KiB"));

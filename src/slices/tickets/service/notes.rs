@@ -1,4 +1,4 @@
-//! Comments and time entries. Both are changes of their ticket.
+//! Adds comments and time entries. Both are changes of their ticket.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -25,7 +25,7 @@ use crate::{
 pub struct NewComment {
     pub body: String,
     pub visibility: Visibility,
-    /// The contact who wrote it, when somebody else passes it on.
+    /// The contact who wrote the comment, if someone else submits it.
     pub contact_id: Option<UserId>,
 }
 
@@ -39,7 +39,8 @@ pub struct NewTimeEntry {
 }
 
 impl Service {
-    /// A public comment of staff or a key is the first response; one of a contact wakes a ticket that waits for them or is resolved.
+    /// A public comment of staff or an API key is the first response. A public comment of a contact reopens a ticket that is
+    /// resolved or waits for the customer.
     pub(crate) fn plan_comment(
         &self,
         tx: &impl Read,
@@ -110,7 +111,7 @@ pub(crate) fn plan_time_entry(act: &mut Act, before: Ticket, new: &NewTimeEntry)
     Plan { time_entry: Some(entry), ..Plan::change(before, after, events) }
 }
 
-/// Whether the one who acts is a contact who signed in.
+/// Whether the actor is a signed-in contact.
 fn is_contact(tx: &impl Read, act: &Act) -> Result<bool, TicketError> {
     let Some(id) = act.actor.id.parse().ok().filter(|_| act.actor.kind == ActorKind::User) else { return Ok(false) };
     Ok(directory::person(tx, act.tenant_id, id)?.is_some_and(|person| person.kind == PersonKind::Contact))

@@ -1,4 +1,4 @@
-//! Changes of what a tenant promises.
+//! Changes the service levels of a tenant.
 
 use tenantd_base::versions::ExpectedVersion;
 use tenantd_store::{
@@ -10,8 +10,7 @@ use super::{SLA_UPDATED, Service};
 use crate::{error::TicketError, repo, sla::SlaPolicy};
 
 impl Service {
-    /// Puts a policy in the place of the current one. It holds for tickets that are created, and for clocks that begin to run, from
-    /// now on.
+    /// Replaces the service levels. The new ones apply to tickets that are created, and clocks that start, from now on.
     pub(crate) fn replace_policy(
         &self,
         tx: &mut WriteTx,

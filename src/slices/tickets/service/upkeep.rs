@@ -1,4 +1,4 @@
-//! What time alone does to a ticket: a promise comes near its end, a promise is broken, a resolved ticket is closed.
+//! Plans the timer actions of a ticket: a target is at risk, a target is missed, a resolved ticket is closed.
 
 use tenantd_store::{Read, events::Act};
 
@@ -9,7 +9,7 @@ use crate::{
 };
 
 impl Service {
-    /// What is due by now; nothing when the ticket was changed in the meantime.
+    /// Plans the actions that are due. The plan is empty if the ticket has changed in the meantime.
     pub(crate) fn plan_upkeep(&self, tx: &impl Read, act: &Act, before: Ticket) -> Result<Plan, TicketError> {
         let mut after = before.clone();
         let crossings = after.sla.advance(after.status, act.now);

@@ -1,8 +1,9 @@
-//! Working time: a moment counts when the wall clock of the time zone shows a time within the hours of a day that is no holiday.
+//! Working time. A moment counts if the local time of the time zone is within the working hours of that day, and the day is
+//! not a holiday.
 //!
-//! **Invariant:** that sentence is the definition also where the clocks change. An hour that is skipped does not count, an hour that
-//! comes twice counts twice. Times are therefore never taken from local to universal time by a rule for doubtful cases: each stretch
-//! with one offset is looked at by itself.
+//! **Invariant:** this definition also holds when the clocks change. A skipped hour does not count, and a repeated hour
+//! counts twice. So local times are never converted to universal time with a rule for ambiguous times. Each period with a
+//! constant offset is handled separately.
 
 use std::collections::BTreeSet;
 
@@ -15,19 +16,19 @@ use tenantd_base::clock::Timestamp;
 
 const MINUTE: i64 = 60_000;
 const DAY: i64 = 86_400_000;
-/// How many days a search for a due time goes: what a policy allows ends long before.
+/// The number of days after which the search for a due time stops. Every allowed policy finishes much earlier.
 const MAX_DAYS: usize = 20_000;
 
-/// How far back a search for a past moment goes, in milliseconds: ten years.
+/// How far back the search for a past moment goes, in milliseconds: ten years.
 const MAX_REACH: i64 = 3650 * DAY;
 
-/// From the first minute of the day up to, and without, the second.
+/// From the first minute of the day to the second, which is excluded.
 pub type Hours = (u16, u16);
 
 #[derive(Clone, Debug)]
 pub struct Calendar {
     zone: TimeZone,
-    /// Monday first. Each day's hours are in order and do not overlap.
+    /// Monday first. The hours of a day are in order and do not overlap.
     week: [Vec<Hours>; 7],
     holidays: BTreeSet<Date>,
 }
@@ -53,7 +54,7 @@ impl Calendar {
         self.week.get(day).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Calls `visit` with each stretch of working time from `start` on, in order, until it says stop.
+    /// Calls `visit` with each period of working time from `start` on, in order, until it returns `Flow::Stop`.
     fn walk(&self, start: i64, mut visit: impl FnMut(i64, i64) -> Flow) {
         let Ok(first) = jiff::Timestamp::from_millisecond(start) else { return };
         let mut changes = self.zone.following(first);
@@ -83,7 +84,7 @@ impl Calendar {
         }
     }
 
-    /// The first moment at which `work` milliseconds of working time have passed since `start`.
+    /// The first moment when `work` milliseconds of working time have passed since `start`.
     pub fn after(&self, start: Timestamp, work: i64) -> Timestamp {
         let start = start.as_millis();
         if work <= 0 {
@@ -102,7 +103,7 @@ impl Calendar {
         Timestamp::from_millis(due)
     }
 
-    /// The last moment from which `work` milliseconds of working time have passed until `end`.
+    /// The last moment from which `work` milliseconds of working time pass until `end`.
     pub fn before(&self, end: Timestamp, work: i64) -> Timestamp {
         let has_passed_since = |start: i64| self.between(Timestamp::from_millis(start), end) >= work;
         let (mut reach, end_millis) = (work.max(DAY), end.as_millis());
@@ -142,7 +143,7 @@ fn millis(offset: jiff::tz::Offset) -> i64 {
     i64::from(offset.seconds()) * 1000
 }
 
-/// The date that is this many days after the first of January 1970.
+/// The date `day` days after January 1, 1970.
 fn date_of(day: i64) -> Option<Date> {
     let at = jiff::Timestamp::from_millisecond(day.checked_mul(DAY)?).ok()?;
     Some(jiff::tz::Offset::UTC.to_datetime(at).date())
@@ -159,18 +160,18 @@ mod tests {
         "UTC",
         "Europe/Berlin",
         "America/New_York",
-        // Half an hour of summer time.
+        // Summer time shifts by half an hour.
         "Australia/Lord_Howe",
-        // Changed at midnight.
+        // Clocks change at midnight.
         "America/Sao_Paulo",
         // Skipped a whole day in 2011.
         "Pacific/Apia",
-        // Changed a minute after midnight, so that a date came back.
+        // Clocks changed a minute after midnight, so that a date repeated.
         "America/St_Johns",
         "Asia/Kathmandu",
     ];
 
-    /// The definition itself, a minute at a time.
+    /// The definition, evaluated minute by minute.
     struct Model {
         zone: TimeZone,
         week: [Vec<Hours>; 7],
@@ -216,7 +217,7 @@ mod tests {
         })
     }
 
-    /// Minutes near changes of clocks, and anywhere in some years.
+    /// Minutes near clock changes, and random minutes in some years.
     fn minute() -> impl Strategy<Value = i64> {
         let near = |at: &str| {
             let middle = Timestamp::parse(at).unwrap().as_millis() / MINUTE;
@@ -240,7 +241,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
         #[test]
-        fn working_time_is_what_a_walk_by_minutes_counts(
+        fn working_time_equals_a_count_of_minutes(
             zone in proptest::sample::select(&ZONES[..]),
             week in proptest::array::uniform7(hours()),
             start in minute(),
@@ -261,7 +262,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_due_after_some_work_is_that_much_work_away(
+        fn after_and_between_agree(
             zone in proptest::sample::select(&ZONES[..]),
             start in minute(),
             millis in 0_i64..60_000,
@@ -280,16 +281,16 @@ mod tests {
     }
 
     #[test]
-    fn a_weekend_a_holiday_and_a_change_of_clocks_are_stepped_over() {
+    fn weekends_holidays_and_clock_changes_are_skipped() {
         let week: [Vec<Hours>; 7] = std::array::from_fn(|day| if day < 5 { vec![(540, 1020)] } else { Vec::new() });
-        // Good Friday 2026, and the Monday after.
+        // Good Friday and Easter Monday 2026.
         let holidays = [date(2026, 4, 3), date(2026, 4, 6)].into_iter().collect();
         let (calendar, _) = pair("Europe/Berlin", &week, &holidays);
         let at = |text: &str| Timestamp::parse(text).unwrap();
-        // Friday 16:30 in winter time and an hour of work: Monday 09:30 in summer time.
+        // Friday 16:30 in winter time plus an hour of work is Monday 09:30 in summer time.
         assert_eq!(calendar.after(at("2026-03-27T15:30:00Z"), 60 * MINUTE), at("2026-03-30T07:30:00Z"));
         assert_eq!(calendar.after(at("2026-04-02T14:30:00Z"), 60 * MINUTE), at("2026-04-07T07:30:00Z"));
-        // Work that ends with the day is due at its end and not on the next morning.
+        // Work that ends with the working day is due at its end, not on the next morning.
         assert_eq!(calendar.after(at("2026-03-27T15:00:00Z"), 60 * MINUTE), at("2026-03-27T16:00:00Z"));
     }
 }

@@ -1,8 +1,9 @@
-//! The two clocks of a ticket: until the first response and until the resolution. They run while the ticket is open, stand still while
-//! it waits, and stop when it is done.
+//! The two clocks of a ticket: until the first response and until the resolution. They run while the ticket is open, pause
+//! while it waits, and stop when it is done.
 //!
-//! **Invariant:** while a clock runs, the times at which it becomes at risk and breached are in it, so that a timer and a reader need no
-//! calendar. **Invariant:** [`Sla::advance`] is asked before any other change: a moment that has passed is told of, whoever comes first.
+//! **Invariant:** a running clock contains the times at which it becomes at risk and breached, so timers and readers need no
+//! calendar. **Invariant:** [`Sla::advance`] is called before any other change, so a threshold that has passed is always
+//! reported.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,9 +17,9 @@ use crate::model::{Priority, SlaState, Status, StatusCategory};
 
 const MINUTE: i64 = 60_000;
 
-/// Which promise a clock measures.
+/// The target that a clock measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Promise {
+pub enum TargetKind {
     FirstResponse,
     Resolution,
 }
@@ -29,10 +30,10 @@ pub enum CrossingKind {
     Breached,
 }
 
-/// A clock went over a threshold.
+/// A clock passed a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Crossing {
-    pub promise: Promise,
+    pub target_kind: TargetKind,
     pub kind: CrossingKind,
 }
 
@@ -40,11 +41,11 @@ pub struct Crossing {
 pub struct SlaClock {
     pub target_minutes: u32,
     round_the_clock: bool,
-    /// Milliseconds that counted before it last began to run.
+    /// The milliseconds that counted before the clock last started.
     consumed: i64,
     runs_since: Option<Timestamp>,
     at_risk_at: Option<Timestamp>,
-    /// While it runs, and from then on when the ticket was late.
+    /// Set while the clock runs. Stays set once the ticket is late.
     pub due_at: Option<Timestamp>,
     pub met_at: Option<Timestamp>,
     pub at_risk: bool,
@@ -70,7 +71,7 @@ impl SlaClock {
         i64::from(self.target_minutes) * MINUTE
     }
 
-    /// What may be consumed until it is at risk: three quarters.
+    /// The time until the clock is at risk: three quarters.
     fn safe(&self) -> i64 {
         self.allowed() / 4 * 3
     }
@@ -80,7 +81,7 @@ impl SlaClock {
             return;
         }
         self.runs_since = Some(now);
-        // A pause does not change when a promise was broken.
+        // A pause does not change the time of the breach.
         if self.breached && self.due_at.is_some() {
             return;
         }
@@ -109,7 +110,7 @@ impl SlaClock {
         }
     }
 
-    /// Another promise: what has been consumed stays consumed. A threshold that is ahead again can be crossed again.
+    /// Changes the target. The consumed time stays consumed. A threshold that is ahead again can be crossed again.
     fn retarget(&mut self, minutes: u32, round_the_clock: bool, calendar: &Calendar, now: Timestamp) {
         if self.met_at.is_some() {
             return;
@@ -125,14 +126,14 @@ impl SlaClock {
         }
     }
 
-    fn advance(&mut self, promise: Promise, now: Timestamp, crossings: &mut Vec<Crossing>) {
+    fn advance(&mut self, target_kind: TargetKind, now: Timestamp, crossings: &mut Vec<Crossing>) {
         if !self.at_risk && self.at_risk_at.is_some_and(|at| at <= now) {
             self.at_risk = true;
-            crossings.push(Crossing { promise, kind: CrossingKind::AtRisk });
+            crossings.push(Crossing { target_kind, kind: CrossingKind::AtRisk });
         }
         if !self.breached && self.due_at.is_some_and(|at| at <= now) {
             self.breached = true;
-            crossings.push(Crossing { promise, kind: CrossingKind::Breached });
+            crossings.push(Crossing { target_kind, kind: CrossingKind::Breached });
         }
     }
 
@@ -142,13 +143,13 @@ impl SlaClock {
     }
 }
 
-/// How a ticket stands to what was promised.
+/// The state of a ticket's service levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sla {
     pub state: SlaState,
     pub first_response: SlaClock,
     pub resolution: SlaClock,
-    /// Milliseconds of the waits that are over.
+    /// The total milliseconds of finished waits.
     paused: i64,
     paused_since: Option<Timestamp>,
 }
@@ -170,16 +171,16 @@ impl Sla {
         sla
     }
 
-    /// Notes what has come to pass by now.
+    /// Records the thresholds that have passed by now.
     pub fn advance(&mut self, status: Status, now: Timestamp) -> Vec<Crossing> {
         let mut crossings = Vec::new();
-        self.first_response.advance(Promise::FirstResponse, now, &mut crossings);
-        self.resolution.advance(Promise::Resolution, now, &mut crossings);
+        self.first_response.advance(TargetKind::FirstResponse, now, &mut crossings);
+        self.resolution.advance(TargetKind::Resolution, now, &mut crossings);
         self.settle(status);
         crossings
     }
 
-    /// When [`Sla::advance`] will next have something to note.
+    /// When [`Sla::advance`] will next record something.
     pub fn next_crossing(&self) -> Option<Timestamp> {
         self.first_response.next_crossing().into_iter().chain(self.resolution.next_crossing()).min()
     }
@@ -227,13 +228,13 @@ impl Sla {
         self.settle(status);
     }
 
-    /// Waits up to now, in whole minutes.
+    /// The total waiting time until now, in whole minutes.
     pub fn paused_minutes(&self, now: Timestamp) -> u64 {
         let current = self.paused_since.map_or(0, |since| (now.as_millis() - since.as_millis()).max(0));
         u64::try_from((self.paused + current) / MINUTE).unwrap_or(0)
     }
 
-    /// A promise that was broken stays broken, whatever becomes of the ticket.
+    /// Updates the state. A breach is permanent.
     fn settle(&mut self, status: Status) {
         let at_risk = |clock: &SlaClock| clock.at_risk && clock.met_at.is_none();
         self.state = if self.first_response.breached || self.resolution.breached {

@@ -1,4 +1,4 @@
-//! What a tenant has promised: for each priority how soon it answers and how soon it resolves, and the hours in which that counts.
+//! The service levels of a tenant: the times for response and resolution per priority, and the hours that count.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,21 @@ use tenantd_base::{clock::Timestamp, fault::Fault, zones};
 use super::calendar::{Calendar, Hours};
 use crate::model::Priority;
 
-/// Fewer hours a week than this would put due times beyond what a calendar can say.
+/// With fewer working hours per week, due times would be beyond the range of the calendar.
 const LEAST_WEEKLY_MINUTES: u32 = 60;
 
-/// What is promised for one priority.
+/// The targets for one priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Target {
     pub first_response_minutes: u32,
     pub resolution_minutes: u32,
-    /// Counts every minute and not the working hours only.
+    /// Counts every minute, not only working hours.
     pub round_the_clock: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlaPolicy {
-    /// An IANA name.
+    /// An IANA time zone name.
     pub time_zone: String,
     /// Monday first.
     pub week: [Vec<Hours>; 7],
@@ -31,7 +31,7 @@ pub struct SlaPolicy {
     /// In the order of [`Priority::ALL`].
     pub targets: [Target; 4],
     pub updated_at: Option<Timestamp>,
-    /// Zero as long as the defaults hold.
+    /// Zero while the defaults apply.
     pub version: u64,
 }
 
@@ -67,7 +67,7 @@ impl SlaPolicy {
         }
     }
 
-    /// All that is wrong with the policy.
+    /// All errors of the policy.
     pub fn faults(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
         let mut fault = |pointer: String, message: &str| faults.push(Fault::new(pointer, "not_valid", message));
@@ -79,33 +79,33 @@ impl SlaPolicy {
             if !in_order || hours.iter().any(|(open, close)| open >= close || *close > 1440) {
                 fault(
                     format!("/hours/{day}"),
-                    "must be spans of time in order, each with its end after its start, none overlapping",
+                    "must be time spans in order that do not overlap, each with its end after its start",
                 );
             }
         }
         let weekly: u32 = self.week.iter().flatten().map(|(open, close)| u32::from(close.saturating_sub(*open))).sum();
         if weekly < LEAST_WEEKLY_MINUTES {
-            fault("/hours".to_owned(), "must have at least an hour of work in a week");
+            fault("/hours".to_owned(), "must have at least one working hour per week");
         }
         for (target, priority) in self.targets.iter().zip(Priority::ALL) {
             if target.first_response_minutes > target.resolution_minutes {
                 fault(
                     format!("/targets/{}/first_response_minutes", priority.name()),
-                    "must not be longer than the time to resolve",
+                    "must not be longer than the resolution time",
                 );
             }
         }
         faults
     }
 
-    /// The hours as a calendar. A zone that this release does not know counts as universal time: a ticket must not fail by it.
+    /// The hours as a calendar. An unknown time zone counts as UTC, so that it never makes a ticket fail.
     pub fn calendar(&self) -> Calendar {
         let zone = TimeZone::get(&self.time_zone).unwrap_or(TimeZone::UTC);
         Calendar::new(zone, self.week.clone(), self.holidays.clone())
     }
 }
 
-/// The days as the wire names them, Monday first.
+/// The names of the weekdays in the API, Monday first.
 pub const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 
 #[cfg(test)]
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_standard_is_sound_and_what_cannot_be_is_told() {
+    fn the_default_is_valid_and_faults_are_reported() {
         let standard = SlaPolicy::standard("Europe/Berlin");
         assert_eq!(standard.faults(), []);
         assert_eq!(standard.target(Priority::Low).resolution_minutes, 4320);

@@ -1,4 +1,4 @@
-//! The clocks of a ticket against a model that walks through a story minute by minute.
+//! Tests the clocks of a ticket against a model that counts minute by minute.
 
 use proptest::prelude::*;
 
@@ -15,7 +15,7 @@ fn at(minute: i64) -> Timestamp {
     Timestamp::from_millis(minute * MINUTE)
 }
 
-/// What a resolution clock has consumed, found by asking the calendar about each single minute.
+/// The time that a resolution clock has consumed, determined by asking the calendar about every single minute.
 struct MinuteModel {
     policy: SlaPolicy,
     consumed: i64,
@@ -45,7 +45,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn a_clock_with_pauses_crosses_when_a_walk_by_minutes_says_so(
+    fn a_clock_with_pauses_crosses_when_the_model_does(
         start in prop_oneof![29_360_000_i64..29_390_000, 29_560_000_i64..29_585_000, 29_900_000_i64..29_950_000],
         steps in proptest::collection::vec((1_i64..2_500, any::<bool>()), 1..8),
         priority in proptest::sample::select(Priority::ALL),
@@ -59,9 +59,9 @@ proptest! {
         for (minutes, wait) in steps {
             let end = now + minutes;
             model.walk(target, status == Status::Open, now, end);
-            // As a timer would: each crossing at its own time.
+            // Like a timer: each crossing at its own time.
             while let Some(next) = sla.next_crossing().filter(|next| *next <= at(end)) {
-                for crossing in sla.advance(status, next).iter().filter(|crossing| crossing.promise == Promise::Resolution) {
+                for crossing in sla.advance(status, next).iter().filter(|crossing| crossing.target_kind == TargetKind::Resolution) {
                     let seen = if crossing.kind == CrossingKind::AtRisk { &mut at_risk_at } else { &mut breached_at };
                     prop_assert_eq!(*seen, None, "a crossing came twice");
                     *seen = Some(next.as_millis() / MINUTE);
@@ -82,7 +82,7 @@ proptest! {
 #[test]
 fn a_wait_moves_the_due_time_by_its_working_hours() {
     let policy = SlaPolicy::standard("UTC");
-    // Thursday, the first of January 2026, 09:00.
+    // Thursday, January 1, 2026, 09:00.
     let nine = Timestamp::parse("2026-01-01T09:00:00Z").unwrap();
     let hour = |hours: i64| Timestamp::from_millis(nine.as_millis() + hours * 60 * MINUTE);
     let mut sla = Sla::start(&policy, Priority::High, nine);
@@ -97,7 +97,7 @@ fn a_wait_moves_the_due_time_by_its_working_hours() {
 }
 
 #[test]
-fn reopening_starts_the_resolution_anew_and_a_late_answer_stays_late() {
+fn reopening_restarts_the_resolution_clock_only() {
     let policy = SlaPolicy::standard("UTC");
     let start = Timestamp::parse("2026-01-01T00:00:00Z").unwrap();
     let minute = |minutes: i64| Timestamp::from_millis(start.as_millis() + minutes * MINUTE);
@@ -112,21 +112,21 @@ fn reopening_starts_the_resolution_anew_and_a_late_answer_stays_late() {
 }
 
 #[test]
-fn another_priority_keeps_what_was_consumed() {
+fn a_new_priority_keeps_the_consumed_time() {
     let policy = SlaPolicy::standard("UTC");
     let nine = Timestamp::parse("2026-01-01T09:00:00Z").unwrap();
     let minute = |minutes: i64| Timestamp::from_millis(nine.as_millis() + minutes * MINUTE);
     let mut sla = Sla::start(&policy, Priority::Low, nine);
     sla.priority_changed(&policy, Status::New, Priority::Critical, minute(60));
     assert_eq!(sla.resolution.due_at, Some(minute(240)));
-    assert_eq!(sla.first_response.due_at, Some(minute(15)), "a quarter of an hour is promised now");
+    assert_eq!(sla.first_response.due_at, Some(minute(15)), "the target is now 15 minutes");
     assert_eq!(sla.advance(Status::New, minute(60)).len(), 2);
 }
 
 #[test]
-fn a_pause_keeps_how_late_a_ticket_is() {
+fn a_pause_keeps_the_delay_of_a_late_ticket() {
     let policy = SlaPolicy::standard("UTC");
-    // Thursday, the first of January 2026, 09:00. Eight working hours are promised.
+    // Thursday, January 1, 2026, 09:00. The target is eight working hours.
     let nine = Timestamp::parse("2026-01-01T09:00:00Z").unwrap();
     let hour = |hours: i64| Timestamp::from_millis(nine.as_millis() + hours * 60 * MINUTE);
     let mut sla = Sla::start(&policy, Priority::High, nine);
@@ -137,7 +137,7 @@ fn a_pause_keeps_how_late_a_ticket_is() {
     sla.status_changed(&policy, Priority::High, Status::OnHold, Status::Open, hour(98));
     assert_eq!(sla.resolution.due_at, Some(hour(8)), "it was due on Thursday at 17:00");
     assert_eq!(sla.advance(Status::Open, hour(99)), [], "a breach is reported once");
-    // Three working hours late now, Monday 12:00. Four hours round the clock would have ended seven hours earlier.
+    // Monday 12:00, three working hours late. Four hours round the clock would have ended seven hours earlier.
     sla.priority_changed(&policy, Status::Open, Priority::Critical, hour(99));
     assert_eq!(sla.resolution.due_at, Some(hour(99 - 7)));
 }

@@ -1,5 +1,5 @@
-//! `/internal/admin/tenants/{id}/export` and `/internal/admin/import`: tenants that leave and arrive, for whoever may open the admin
-//! socket. Both are streams; memory holds a few pieces of them.
+//! `/internal/admin/tenants/{id}/export` and `/internal/admin/import`: exports and imports whole tenants. Only the admin
+//! socket serves them. Both are streams, so only a few pieces are in memory at a time.
 
 mod wire;
 
@@ -8,7 +8,7 @@ use std::{collections::VecDeque, time::Duration};
 use data_encoding::HEXLOWER;
 use poem_openapi::{OpenApi, Tags, param::Path};
 
-use wire::{ExportLine, ExportTenant, ImportAnswer, ImportLine, ImportOrder, Mode};
+use wire::{ExportLine, ExportTenant, ImportAnswer, ImportLine, ImportRequest, Mode};
 
 use tenantd_base::{
     id::TenantId,
@@ -19,7 +19,7 @@ use tenantd_http::{
     incoming::{Incoming, Streamed},
     input::Body,
     need::{Allowed, LocalOperator},
-    outgoing::{Broken, Outgoing, StreamedLines, Streams},
+    outgoing::{Outgoing, StreamError, StreamedLines, Streams},
     problem::{Code, Problem},
 };
 use tenantd_store::{catalog, events::Intent, portable::PortError};
@@ -27,22 +27,22 @@ use tenantd_store::{catalog, events::Intent, portable::PortError};
 use super::{
     Core,
     error::TransferError,
-    export::{Travel, Wanted},
-    import::{Import, Order, Report},
+    export::{ExportRequest, Travel},
+    import::{Import, ImportOptions, Report},
 };
 
-/// A store cannot reuse what an open snapshot may still read.
-const HELD: Duration = Duration::from_mins(30);
-/// How long an export waits in all, and at a time, for everybody to deal with the tenant's events.
+/// The maximum duration of an export snapshot. The store cannot reuse space that an open snapshot may still read.
+const MAX_SNAPSHOT_TIME: Duration = Duration::from_mins(30);
+/// How often, and with what interval, an export checks that all events of the tenant have been processed.
 const TRIES: usize = 60;
 const PAUSE: Duration = Duration::from_secs(1);
-/// The longest line: the largest record with room to spare.
+/// The maximum size of a line: the largest record plus a margin.
 const MAX_LINE: usize = 16 << 20;
 const SALT_DIGITS: usize = 32;
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
@@ -73,7 +73,7 @@ impl From<TransferError> for Problem {
     }
 }
 
-impl From<TransferError> for Broken {
+impl From<TransferError> for StreamError {
     fn from(error: TransferError) -> Self {
         match error {
             TransferError::Portable(PortError::Unwanted) => Self::Unwanted,
@@ -99,19 +99,22 @@ impl ExportTenant {
     }
 }
 
-impl ImportOrder {
-    fn read(line: &[u8]) -> Result<Order, TransferError> {
-        let told = |error: serde_json::Error| TransferError::Line { number: 0, reason: format!("it is no order: {error}") };
-        let order: Self = serde_json::from_slice(line).map_err(told)?;
-        let travel = order.key.as_deref().map(sealer).transpose()?;
-        let trusted = order.trusted_keys.iter().map(|key| key.parse().map_err(|_| TransferError::BadTrustedKey));
-        Ok(Order {
-            check_only: order.mode == Mode::Check,
-            slug: order.slug,
+impl ImportRequest {
+    fn read(line: &[u8]) -> Result<ImportOptions, TransferError> {
+        let invalid = |error: serde_json::Error| TransferError::Line {
+            number: 0,
+            reason: format!("the import options are invalid: {error}"),
+        };
+        let options: Self = serde_json::from_slice(line).map_err(invalid)?;
+        let travel = options.key.as_deref().map(sealer).transpose()?;
+        let trusted = options.trusted_keys.iter().map(|key| key.parse().map_err(|_| TransferError::BadTrustedKey));
+        Ok(ImportOptions {
+            check_only: options.mode == Mode::Check,
+            slug: options.slug,
             travel,
             trusted: trusted.collect::<Result<_, _>>()?,
-            accept_unverified: order.accept_unverified,
-            allow_evaluation: order.allow_evaluation,
+            accept_unverified: options.accept_unverified,
+            allow_evaluation: options.allow_evaluation,
         })
     }
 }
@@ -124,11 +127,12 @@ pub(super) struct TransferApi {
 
 #[OpenApi(prefix_path = "/internal/admin", tag = "Area::Administration")]
 impl TransferApi {
-    /// Export all of a tenant
+    /// Export all data of a tenant
     ///
-    /// One snapshot of everything that the tenant has, as lines of JSON: a first line about the export, a line for each record, and a last
-    /// line with their counts and their hash. Lines with signatures of the installation stand between them and at the end; an answer
-    /// without the last of them was cut off. Secrets are sealed under the given key, or left out.
+    /// Streams a consistent snapshot of all records of a tenant as lines of JSON. The first line describes the export, each
+    /// further line contains a record, and the last record is followed by a line with the counts and a hash. Signatures of
+    /// the installation come between these lines and at the end. If the last signature is missing, the export is incomplete.
+    /// Secrets are sealed with the given key, or omitted without one.
     #[oai(path = "/tenants/:id/export", method = "post", operation_id = "export_tenant")]
     async fn export_tenant(
         &self,
@@ -136,22 +140,22 @@ impl TransferApi {
         id: Path<TenantId>,
         body: Body<ExportTenant>,
     ) -> Result<StreamedLines<ExportLine>, Problem> {
-        let wanted = Wanted { tenant: id.0, travel: body.0.travel()? };
+        let request = ExportRequest { tenant: id.0, travel: body.0.travel()? };
         let core = self.core.clone();
         core.store.read(|tx| core.leaving(tx, id.0).map(drop))?;
         core.settled(id.0).await?;
         acts::export_started(&core.store, &auth, "tenant", LINES).await?;
-        StreamedLines::start(&self.exports, id.0, |out| export(core, wanted, out))
+        StreamedLines::start(&self.exports, id.0, |out| export(core, request, out))
     }
 
-    /// Import a tenant that was exported
+    /// Import an exported tenant
     ///
-    /// The first line of the body is the order, and behind it come the lines of the export as they are. With the mode `check` nothing is
-    /// written, and everything that is in the way is told; with `import` the tenant is there when the answer says so, and nothing of it
-    /// when the answer says otherwise. The answer is one line.
+    /// The first line of the request contains the options. The lines of the export follow it unchanged. The mode `check`
+    /// writes nothing and reports everything that prevents the import. With the mode `import`, the response says whether the
+    /// tenant was imported. If the import fails, tenantd removes everything that it has written. The response is one line.
     ///
-    /// The lines must be signed by this installation or by one of `trusted_keys`. With `accept_unverified` any file is taken, and whatever
-    /// could act arrives switched off; the answer names it in `switched_off`.
+    /// The lines must be signed by this installation or with one of `trusted_keys`. With `accept_unverified`, tenantd accepts
+    /// any file, but switches off everything in it that could act. The response lists these in `switched_off`.
     #[oai(path = "/import", method = "post", operation_id = "import_tenant")]
     async fn import_tenant(
         &self,
@@ -165,12 +169,12 @@ impl TransferApi {
                 Ok((mode, report)) => ImportAnswer::of(mode, report),
                 Err(problem) => {
                     if let Some(cause) = problem.cause.as_deref() {
-                        tracing::error!(cause, "an import of a tenant failed here");
+                        tracing::error!(cause, "the import of a tenant failed");
                     }
                     ImportAnswer::refused(&problem)
                 }
             };
-            let mut line = serde_json::to_vec(&answer).map_err(Broken::failed)?;
+            let mut line = serde_json::to_vec(&answer).map_err(StreamError::failed)?;
             line.push(b'\n');
             out.send(line).await
         })
@@ -178,7 +182,7 @@ impl TransferApi {
 }
 
 impl Core {
-    /// Waits until everybody has dealt with the tenant's events.
+    /// Waits until all events of the tenant have been processed.
     async fn settled(&self, tenant: TenantId) -> Result<(), TransferError> {
         for _ in 0..TRIES {
             let seen = self.store.version(catalog::EVENT_CURSORS);
@@ -186,36 +190,36 @@ impl Core {
             if self.store.scan(move |tx| core.is_settled(tx, tenant)).await? {
                 return Ok(());
             }
-            // Whether a cursor moved or the time is over, it is looked at again.
+            // Check again after a cursor has moved or the time is up.
             drop(tokio::time::timeout(PAUSE, self.store.changed(catalog::EVENT_CURSORS, seen)).await);
         }
         Err(TransferError::Unsettled)
     }
 }
 
-async fn export(core: Core, wanted: Wanted, out: Outgoing) -> Result<(), Broken> {
+async fn export(core: Core, request: ExportRequest, out: Outgoing) -> Result<(), StreamError> {
     for _ in 0..TRIES {
-        core.settled(wanted.tenant).await?;
+        core.settled(request.tenant).await?;
         let (store, now) = (core.store.clone(), core.clock.now());
-        let (core, wanted, out) = (core.clone(), wanted.clone(), out.clone());
+        let (core, request, out) = (core.clone(), request.clone(), out.clone());
         let written = store.scan_long(move |tx| {
-            // This snapshot may be a later one than the one that was settled.
-            if !core.is_settled(tx, wanted.tenant)? {
+            // This snapshot may be newer than the one that was settled.
+            if !core.is_settled(tx, request.tenant)? {
                 return Ok(false);
             }
             let mut send = |piece: Vec<u8>| out.send_blocking(piece).map_err(|_| PortError::Unwanted);
-            core.write_all(tx, &wanted, now, &mut send)?;
+            core.write_all(tx, &request, now, &mut send)?;
             Ok::<_, TransferError>(true)
         });
-        // Without its future the thread finds that nobody takes what it sends, and ends.
-        if tokio::time::timeout(HELD, written).await.unwrap_or(Err(PortError::Unwanted.into()))? {
+        // Dropping the future closes the channel, and the thread then stops.
+        if tokio::time::timeout(MAX_SNAPSHOT_TIME, written).await.unwrap_or(Err(PortError::Unwanted.into()))? {
             return Ok(());
         }
     }
     Err(TransferError::Unsettled.into())
 }
 
-/// A body as its lines.
+/// The lines of a request body.
 struct BodyLines {
     body: Incoming,
     rest: Vec<u8>,
@@ -227,7 +231,7 @@ impl BodyLines {
         Self { body, rest: Vec::new(), lines: VecDeque::new() }
     }
 
-    /// The next line; what is behind the last end of a line is none.
+    /// The next line. Ignores anything after the last line break.
     async fn next(&mut self) -> Result<Option<Vec<u8>>, Problem> {
         loop {
             if let Some(line) = self.lines.pop_front() {
@@ -244,7 +248,7 @@ impl BodyLines {
                 }
             }
             if self.rest.len() > MAX_LINE {
-                return Err(Problem::new(Code::PayloadTooLarge, format!("A line has at most {MAX_LINE} bytes.")));
+                return Err(Problem::new(Code::PayloadTooLarge, format!("A line must have at most {MAX_LINE} bytes.")));
             }
         }
     }
@@ -252,11 +256,11 @@ impl BodyLines {
 
 async fn take_in(core: Core, body: Incoming, intent: Intent) -> Result<(Mode, Report), Problem> {
     let mut lines = BodyLines::new(body);
-    let order = lines.next().await?.unwrap_or_default();
-    let order = ImportOrder::read(&order)?;
-    let mode = if order.check_only { Mode::Check } else { Mode::Import };
+    let options = lines.next().await?.unwrap_or_default();
+    let options = ImportRequest::read(&options)?;
+    let mode = if options.check_only { Mode::Check } else { Mode::Import };
     let first = lines.next().await?.ok_or(TransferError::CutOff(0))?;
-    let mut import = Import::begin(&core, order, &first).await?;
+    let mut import = Import::begin(&core, options, &first).await?;
     let taken = take_lines(&mut import, &mut lines, intent).await;
     if taken.is_err() {
         import.abandon().await?;

@@ -1,4 +1,4 @@
-//! What is said around the lines of an export, and how they look.
+//! The options and answers of exports and imports, and the lines of an export.
 
 use std::collections::BTreeMap;
 
@@ -17,51 +17,51 @@ examples! {
     ExportTenant => "export_tenant.json",
 }
 
-/// How a tenant is exported.
+/// The options of an export.
 #[derive(Debug, Object)]
 #[oai(example, skip_serializing_if_is_none)]
 pub(super) struct ExportTenant {
-    /// A key of 64 hexadecimal digits that secrets are sealed under. Without it they are left out.
+    /// A key of 64 hexadecimal digits that seals the secrets. When absent, the export omits the secrets.
     #[oai(validator(min_length = 64, max_length = 64))]
     pub(super) key: Option<String>,
-    /// The salt that the key was made with from a passphrase: 32 hexadecimal digits. It is told in the first line.
+    /// The salt with which the key was derived from a passphrase: 32 hexadecimal digits. The first line of the export contains it.
     #[oai(validator(min_length = 32, max_length = 32))]
     pub(super) salt: Option<String>,
 }
 
-/// A line of an export. The first has `format` and tells of the whole; the last record is followed by a line of the type `end`. Lines of
-/// the type `signature` have the installation's signature over all lines before them.
+/// A line of an export. The first line has `format` and describes the export. The last record is followed by a line of the
+/// type `end`. Lines of the type `signature` contain the signature of the installation over all lines before them.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ExportLine {
-    /// What the record is, such as `ticket`.
+    /// The type of the record, such as `ticket`.
     #[oai(rename = "type")]
     kind: Option<String>,
     /// The parts of the record's key.
     key: Option<Vec<Any<Value>>>,
-    /// The record.
+    /// The record itself.
     record: Option<Any<Value>>,
-    /// The beginning of a SHA-256 over all lines of records up to this one.
+    /// The beginning of a SHA-256 over all record lines up to this one.
     check: Option<String>,
-    /// Ed25519 in hexadecimal.
+    /// An Ed25519 signature in hexadecimal.
     signature: Option<String>,
 }
 
-/// The order in the first line, or a line of an export.
+/// The import options on the first line, or a line of an export.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ImportLine {
     /// On the first line: `check` or `import`.
     mode: Option<Mode>,
-    /// On the first line: a slug for the tenant in place of the one that it had.
+    /// On the first line: a new slug for the tenant. When absent, the tenant keeps its slug.
     slug: Option<String>,
-    /// On the first line: the key that secrets are sealed under.
+    /// On the first line: the key that opens the sealed secrets.
     key: Option<Any<Value>>,
-    /// On the first line: public keys of other installations whose signatures count.
+    /// On the first line: public keys of other installations whose signatures are accepted.
     trusted_keys: Option<Vec<String>>,
-    /// On the first line: take the file whoever it is from, without anything that acts.
+    /// On the first line: whether to accept a file without a valid signature. Everything in it that could act is switched off.
     accept_unverified: Option<bool>,
-    /// On the first line: whether the file of another installation may bring an evaluation tenant, which may connect to this machine.
+    /// On the first line: whether to allow an evaluation tenant of another installation, which may connect to this machine.
     allow_evaluation: Option<bool>,
 }
 
@@ -69,15 +69,15 @@ pub(super) struct ImportLine {
 #[oai(rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Mode {
-    /// Nothing is written; everything that is in the way is told.
+    /// Writes nothing, and reports everything that prevents the import.
     Check,
     Import,
 }
 
-/// The first line of an import.
+/// The options on the first line of an import.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ImportOrder {
+pub(super) struct ImportRequest {
     pub(super) mode: Mode,
     pub(super) slug: Option<String>,
     pub(super) key: Option<String>,
@@ -89,52 +89,52 @@ pub(super) struct ImportOrder {
     pub(super) allow_evaluation: bool,
 }
 
-/// What arrived switched off, of one kind.
+/// The records of one kind that were switched off.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct SwitchedOffKind {
-    /// Such as `API keys`.
+    /// The kind of the records, such as `API keys`.
     what: String,
     #[oai(validator(minimum(value = "1")))]
     count: u64,
-    /// The names of the first hundred.
+    /// The names of the first 100 records.
     names: Vec<String>,
 }
 
-/// A record that is in the way.
+/// A record that prevents the import.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct ImportConflict {
-    /// The line of the export.
+    /// The number of the line in the export.
     #[oai(validator(minimum(value = "0")))]
     line: u64,
     message: String,
 }
 
-/// What came of an import.
+/// The result of an import.
 #[skip_serializing_none]
 #[derive(Debug, Default, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct ImportAnswer {
-    /// Whether the tenant is there; of a check, whether nothing is in its way.
+    /// Whether the tenant was imported. For a check: whether nothing prevents the import.
     done: bool,
-    /// How the import was made.
+    /// The mode of the import.
     mode: Option<Mode>,
     tenant_id: Option<TenantId>,
-    /// How many records there are of each type.
+    /// The number of records by type.
     counts: Option<BTreeMap<String, u64>>,
-    /// Whether the signatures of the file were checked.
+    /// Whether the signatures of the file were verified.
     verified: Option<bool>,
-    /// The id of the key that has signed it.
+    /// The id of the key that signed the file.
     signed_by: Option<String>,
-    /// What arrived without its authority, because nobody vouches for the file.
+    /// What was switched off because the file is unverified.
     switched_off: Option<Vec<SwitchedOffKind>>,
-    /// What somebody has to see to: what came without its secrets is paused or disabled.
+    /// What you have to fix: records that were imported without their secrets are paused or disabled.
     notes: Option<Vec<String>>,
-    /// Records of this installation that are in the way.
+    /// Records that prevent the import.
     conflicts: Option<Vec<ImportConflict>>,
-    /// Conflicts beyond those listed.
+    /// The number of conflicts that are not listed.
     #[oai(validator(minimum(value = "0")))]
     more_conflicts: Option<u64>,
-    /// Why the export was refused. Nothing of it is there.
+    /// Why the import failed. Nothing was imported.
     error: Option<String>,
 }
 

@@ -1,4 +1,5 @@
-//! `/internal/admin`: snapshots of the live store and what came of trials of restoring them, for whoever may open the admin socket.
+//! `/internal/admin`: snapshots of the live store, off-site backups, and the results of restore drills. Only the admin socket
+//! serves them.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -25,108 +26,108 @@ use super::{
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
 /// Where to write a snapshot.
 #[derive(Debug, Object)]
 struct CreateBackup {
-    /// An absolute path on the server's host, where nothing is yet.
+    /// An absolute path on the server's host. The file must not exist yet.
     #[oai(validator(min_length = 2, max_length = 4096))]
     path: String,
 }
 
 #[derive(Debug, Object)]
 struct BackupQuery {
-    /// How long the request may take beyond the usual. The snapshot is finished in any case.
+    /// How many additional seconds the request may take. The snapshot is finished in any case.
     #[oai(validator(minimum(value = "0"), maximum(value = "86400")))]
     #[allow(dead_code, reason = "read by the edge")]
     wait_seconds: Option<u32>,
 }
 
-/// A snapshot that was written, read back from the disk, and found to be the same.
+/// A snapshot that was written, read back from disk and verified.
 #[derive(Debug, Object, Serialize)]
 struct Backup {
-    /// Where the snapshot is.
+    /// The path of the snapshot.
     path: String,
     #[oai(validator(minimum(value = "0")))]
     tables: u64,
     #[oai(validator(minimum(value = "0")))]
     records: u64,
-    /// Of all records.
+    /// The size of all records in bytes.
     #[oai(validator(minimum(value = "0")))]
     bytes: u64,
-    /// Of the file.
+    /// The size of the file in bytes.
     #[oai(validator(minimum(value = "0")))]
     file_bytes: u64,
     duration_seconds: f64,
-    /// A SHA-256 over every table and record, in hexadecimal. The file was read back and found to have the same.
+    /// A SHA-256 over every table and record, in hexadecimal. The file was read back and has the same digest.
     digest: String,
 }
 
-/// A backup outside of the server's host that is complete: it was read back from there and found to be what was sent.
+/// A complete backup outside of the server's host. It was read back and verified.
 #[derive(Debug, Object, Serialize)]
 struct OffsiteBackup {
-    /// Names it in `tenantd restore --from offsite:ID`.
+    /// The id of the backup, for `tenantd restore --from offsite:ID`.
     id: String,
-    /// Where it is.
+    /// Where the backup is stored.
     place: String,
-    /// The age recipients that it is encrypted for. None: it is not encrypted.
+    /// The age recipients that can decrypt the backup. Empty if it is not encrypted.
     recipients: Vec<String>,
     #[oai(validator(minimum(value = "0")))]
     tables: u64,
     #[oai(validator(minimum(value = "0")))]
     records: u64,
-    /// Of the snapshot in it.
+    /// The size of the snapshot in the backup, in bytes.
     #[oai(validator(minimum(value = "0")))]
     snapshot_bytes: u64,
-    /// As it is stored.
+    /// The size of the stored object in bytes.
     #[oai(validator(minimum(value = "0")))]
     stored_bytes: u64,
     duration_seconds: f64,
-    /// How many older backups were removed, because the settings do not keep them.
+    /// How many older backups were removed according to the retention settings.
     #[oai(validator(minimum(value = "0")))]
     removed: u64,
 }
 
-/// The trial of restoring a snapshot, which somebody has made on this host.
+/// The result of a drill: an attempt to restore a snapshot on this host.
 #[derive(Debug, Object)]
 struct RecordDrill {
-    /// The snapshot.
+    /// The path of the snapshot.
     #[oai(validator(min_length = 2, max_length = 4096))]
     path: String,
-    /// When it began.
+    /// When the drill began.
     at: Timestamp,
-    /// How long it took, in milliseconds.
+    /// How long the drill took, in milliseconds.
     #[oai(validator(minimum(value = "0")))]
     duration_milliseconds: u64,
-    /// The size of the file in bytes.
+    /// The size of the snapshot file in bytes.
     #[oai(validator(minimum(value = "0")))]
     file_bytes: u64,
     #[oai(validator(minimum(value = "0")))]
     tables: u64,
     #[oai(validator(minimum(value = "0")))]
     records: u64,
-    /// Why the snapshot could not be restored, if it could not.
+    /// Why the snapshot could not be restored. Absent if the drill succeeded.
     #[oai(validator(min_length = 1, max_length = 4096))]
     failure: Option<String>,
 }
 
-/// The store as it is on the disk.
+/// The store on disk.
 #[derive(Debug, Object, Serialize)]
 struct StoreFormat {
-    /// The number of its format.
+    /// The number of the storage format.
     #[oai(validator(minimum(value = "1")))]
     format: u32,
-    /// The size of its file.
+    /// The size of the store file in bytes.
     #[oai(validator(minimum(value = "0")))]
     file_bytes: u64,
 }
 
 pub(crate) struct UpkeepApi {
     pub(crate) snapshots: Snapshots,
-    /// Where the settings name a place for it.
+    /// `None` if off-site backups are not configured.
     pub(crate) offsite: Option<Offsite>,
 }
 
@@ -134,8 +135,9 @@ pub(crate) struct UpkeepApi {
 impl UpkeepApi {
     /// Write a consistent snapshot of the live store
     ///
-    /// The server goes on working meanwhile. The snapshot is read back from the disk and compared, table by table, before it gets its name; one
-    /// that is not the same is removed. What came of it is kept either way. It can be checked, tried and restored with the tenantd command.
+    /// Writes a snapshot to a file while the server continues to work. tenantd reads the snapshot back from disk and compares
+    /// it, table by table, before it gives the file its final name. A snapshot that differs is removed. The result is
+    /// recorded in both cases. You can verify, try and restore the snapshot with the `tenantd` command.
     #[oai(path = "/backup", method = "post", operation_id = "create_backup")]
     async fn create_backup(
         &self,
@@ -143,16 +145,16 @@ impl UpkeepApi {
         query: Filter<BackupQuery>,
         body: Body<CreateBackup>,
     ) -> Result<Answer<Backup>, Problem> {
-        // The edge waits for as long as it says.
+        // The HTTP layer uses it for the timeout.
         let Filter(BackupQuery { wait_seconds: _ }) = query;
         let path = PathBuf::from(&body.0.path);
         if !path.is_absolute() {
             return Err(Problem::new(
                 Code::ValidationFailed,
-                "The path must be absolute: the server does not know your directory.",
+                "The path must be absolute. The server does not know your working directory.",
             ));
         }
-        // Of its own, so that it is finished and noted also when nobody waits for it any more.
+        // A separate task, so that the snapshot is finished and recorded even if the client disconnects.
         let (snapshots, intent) = (self.snapshots.clone(), auth.context.intent(&auth.principal));
         let taken = tokio::spawn(within_reserve(async move { snapshots.take(intent, path).await }));
         let taken = taken.await.map_err(Problem::internal)??;
@@ -170,8 +172,8 @@ impl UpkeepApi {
 
     /// Write a backup outside of the host
     ///
-    /// Takes a snapshot, encrypts it for the configured recipients, sends it to the configured place, reads it back from there and compares it.
-    /// Then removes the older backups that the settings do not keep.
+    /// Takes a snapshot, encrypts it for the configured recipients, uploads it to the configured place, reads it back and
+    /// compares it. Then it removes older backups according to the retention settings.
     #[oai(path = "/offsite-backups", method = "post", operation_id = "create_offsite_backup")]
     async fn create_offsite_backup(
         &self,
@@ -196,18 +198,18 @@ impl UpkeepApi {
         }))
     }
 
-    /// Show the format of the store
+    /// Get the format of the store
     ///
-    /// What an upgrade starts from: `tenantd upgrade check` of another release asks for it.
+    /// Returns the format and the size of the store. The command `tenantd upgrade check` of another release uses it.
     #[oai(path = "/store", method = "get", operation_id = "get_store_format")]
     async fn get_store_format(&self, _auth: Allowed<LocalOperator>) -> Result<Answer<StoreFormat>, Problem> {
         let (format, file_bytes) = self.snapshots.store_format()?;
         Ok(Answer::new(&StoreFormat { format, file_bytes }))
     }
 
-    /// Keep what came of the trial of restoring a snapshot
+    /// Record the result of a restore drill
     ///
-    /// The trial itself is made by the tenantd command, in a directory of its own.
+    /// Stores the result of a drill. The `tenantd` command runs the drill itself, in a separate directory.
     #[oai(path = "/drills", method = "post", operation_id = "record_drill")]
     async fn record_drill(&self, auth: Allowed<LocalOperator>, body: Body<RecordDrill>) -> Result<Answer<SnapshotRun>, Problem> {
         let RecordDrill { path, at, duration_milliseconds, file_bytes, tables, records, failure } = body.0;

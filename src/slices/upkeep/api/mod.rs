@@ -1,4 +1,4 @@
-//! Snapshots and the disk on the wire, and the status page.
+//! The HTTP interface of snapshots and the disk, and the status page.
 
 mod maintenance;
 mod status;
@@ -15,19 +15,18 @@ use super::{error::UpkeepError, offsite::OffsiteError};
 impl From<UpkeepError> for Problem {
     fn from(error: UpkeepError) -> Self {
         match error {
-            UpkeepError::Busy => Self::new(Code::InUse, "Another snapshot is being written; wait for it."),
-            UpkeepError::KeyChanges => Self::new(
-                Code::InvalidTransition,
-                "A change of the installation key is under way. Write the snapshot when it has ended.",
-            ),
+            UpkeepError::Busy => Self::new(Code::InUse, "Another snapshot is being written. Retry when it has finished."),
+            UpkeepError::KeyChanges => {
+                Self::new(Code::InvalidTransition, "The installation key is being rotated. Retry when the rotation has finished.")
+            }
             UpkeepError::NoRoom { place, needed, free } => {
                 let detail =
-                    format!("There is no room for a snapshot at {place}: it takes up to {needed} bytes, and {free} are free.");
+                    format!("Not enough space for a snapshot at {place}: it needs up to {needed} bytes, but only {free} are free.");
                 Self::unavailable(detail, 60)
             }
             UpkeepError::Place(reason) => Self::new(Code::InvalidTransition, reason),
             UpkeepError::Unproven(error) => {
-                Self::unavailable(format!("The snapshot is not good, and was removed: {error}."), 60).because(error)
+                Self::unavailable(format!("The snapshot was invalid and has been removed: {error}."), 60).because(error)
             }
             UpkeepError::Event(error) => Self::internal(error),
             UpkeepError::Store(error) => error.into(),
@@ -40,10 +39,10 @@ impl From<OffsiteError> for Problem {
         match error {
             OffsiteError::Snapshot(error) => error.into(),
             OffsiteError::NotConfigured => {
-                Self::new(Code::InvalidTransition, "There is no place for backups outside of this host: set offsite.url.")
+                Self::new(Code::InvalidTransition, "Off-site backups are not configured. Set offsite.url.")
             }
             OffsiteError::Worker(error) => Self::internal(error),
-            other => Self::unavailable(format!("The backup did not become complete: {other}."), 60).because(other),
+            other => Self::unavailable(format!("The backup failed: {other}."), 60).because(other),
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `/status/` and `/readyz`: whether the server is ready, and how its parts and the installation are doing. The `analytics` slice finds
-//! out how the parts are doing. **Invariant:** nothing here comes from a tenant.
+//! `/status/` and `/readyz`: whether the server is ready, and the state of its components and of the installation. The
+//! `analytics` slice determines the state of the components. **Invariant:** nothing here comes from a tenant.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,9 +10,9 @@ use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
 
 use tenantd_analytics::{ComponentState, Health, HealthMonitor, SAFE_MODE};
-use tenantd_base::{access::Principal, clock::Timestamp};
+use tenantd_base::clock::Timestamp;
 use tenantd_http::{
-    pages::{Chart, Html, Mark, Page, Readers, escape, html, json_response},
+    pages::{Chart, Html, Mark, Page, PageVisit, Readers, escape, html, json_response},
     problem::Problem,
 };
 use tenantd_store::{
@@ -33,15 +33,15 @@ pub(crate) struct Readiness {
 }
 
 impl Page for Readiness {
-    fn path(&self) -> &'static str {
-        "/readyz"
+    fn serves(&self, path: &str) -> bool {
+        path == "/readyz"
     }
 
     fn readers(&self) -> Readers {
         Readers::Everyone
     }
 
-    fn answer(&self, _reader: Option<&Principal>, _as_json: bool) -> Result<Response, Problem> {
+    fn answer(&self, _visit: &PageVisit<'_>) -> Result<Response, Problem> {
         Ok(ready(&self.health))
     }
 }
@@ -55,17 +55,17 @@ pub(crate) struct StatusPage {
 }
 
 impl Page for StatusPage {
-    fn path(&self) -> &'static str {
-        "/status/"
+    fn serves(&self, path: &str) -> bool {
+        path == "/status/"
     }
 
     fn readers(&self) -> Readers {
         Readers::EveryoneAndOperators
     }
 
-    fn answer(&self, operator: Option<&Principal>, as_json: bool) -> Result<Response, Problem> {
-        let facts = operator.map(|_| self.facts()).transpose()?;
-        page(&self.health, facts.as_ref(), as_json)
+    fn answer(&self, visit: &PageVisit<'_>) -> Result<Response, Problem> {
+        let facts = visit.reader.map(|_| self.facts()).transpose()?;
+        page(&self.health, facts.as_ref(), visit.as_json)
     }
 }
 
@@ -97,7 +97,7 @@ impl StatusPage {
     }
 }
 
-/// What came of a snapshot, or of the trial of restoring one.
+/// The result of a snapshot or of a restore drill.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize)]
 struct RunFacts {
@@ -108,19 +108,19 @@ struct RunFacts {
     failure: Option<String>,
 }
 
-/// How the rounds are going in which the whole store is read.
+/// The progress of the rounds that read the whole store.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize)]
 struct ScrubFacts {
-    /// When the last round ended, and when the last one that found nothing did.
+    /// When the last round ended, and when the last round without problems ended.
     ended_at: Option<Timestamp>,
     last_sound_at: Option<Timestamp>,
     seconds: Option<f64>,
     records: Option<u64>,
-    /// Of the round under way, if it has found any, or else of the last one.
+    /// The problems of the current round, if it has found any, else those of the last one.
     problems: u64,
     first_problems: Vec<String>,
-    /// When the round under way began, and how many parts of the store it has read.
+    /// When the current round began, and how many parts of the store it has read.
     began_at: Option<Timestamp>,
     parts_done: Option<usize>,
 }
@@ -144,18 +144,18 @@ impl ScrubFacts {
     fn in_words(&self) -> String {
         let last = match (self.ended_at, self.seconds, self.records) {
             (Some(at), Some(seconds), Some(records)) => format!("{at} in {seconds:.1} s: {records} records"),
-            _ => "no round has ended yet".to_owned(),
+            _ => "no round has finished yet".to_owned(),
         };
         let found = match self.first_problems.first() {
             None => String::new(),
-            Some(first) => format!(", {} problems, the first: {first}", self.problems),
+            Some(first) => format!(", {} problems; the first is: {first}", self.problems),
         };
-        let current = self.began_at.map(|at| format!("; a round goes on since {at}")).unwrap_or_default();
+        let current = self.began_at.map(|at| format!("; a round is running since {at}")).unwrap_or_default();
         format!("{last}{found}{current}")
     }
 }
 
-/// What operators are told of the installation. What is not known yet is left out.
+/// Information about the installation for operators. Unknown values are omitted.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -164,7 +164,7 @@ struct InstallationFacts {
     disk_free_bytes: Option<u64>,
     disk_total_bytes: Option<u64>,
     disk_reserve_bytes: Option<u64>,
-    /// Until changes are refused, if it goes on as in the last weeks.
+    /// The number of days until changes are refused, at the rate of the last weeks.
     days_to_full: Option<f64>,
     last_verified_snapshot: Option<RunFacts>,
     last_snapshot_failure: Option<RunFacts>,
@@ -181,11 +181,11 @@ fn ready(source: &HealthMonitor) -> Response {
         let reasons: Map<String, Value> = down().map(|part| (part.name.to_owned(), part.detail.clone().into())).collect();
         (StatusCode::SERVICE_UNAVAILABLE, json!({"status": "not_ready", "failing": failing, "reasons": reasons}))
     } else if source.is_read_only() {
-        // Ready: a load balancer that sent nothing here would take the reads away too.
+        // Report ready: if a load balancer stopped sending requests, reads would fail too.
         let detail = if source.is_exhausted() {
-            "The disk is full and the reserve is used up: only reads are answered."
+            "The disk is full and the reserve is used up. The server answers only reads."
         } else {
-            "The disk is nearly full: reads, exports, deletions and sign-ins are answered, and no other changes."
+            "The disk is nearly full. The server answers reads, exports, deletions and sign-ins, and refuses other changes."
         };
         (StatusCode::OK, json!({"status": "read_only", "reason": "disk_full", "detail": detail}))
     } else {
@@ -230,7 +230,7 @@ fn page(source: &HealthMonitor, facts: Option<&InstallationFacts>, as_json: bool
         page.paragraph(SAFE_MODE);
     }
     let oldest = health.oldest_undelivered_seconds.map(|seconds| format!(", the oldest for {seconds} seconds")).unwrap_or_default();
-    page.paragraph(&format!("{} deliveries of events wait{oldest}.", health.queue_depth));
+    page.paragraph(&format!("{} event deliveries are queued{oldest}.", health.queue_depth));
     page.raw(
         "<table><thead><tr><th scope=\"col\">part</th><th scope=\"col\">state</th><th scope=\"col\"></th></tr></thead><tbody>",
     );
@@ -252,10 +252,10 @@ fn page(source: &HealthMonitor, facts: Option<&InstallationFacts>, as_json: bool
     }
     page.raw("<h2>Incidents</h2>");
     if health.incidents.is_empty() {
-        page.paragraph("None is known.");
+        page.paragraph("No known incidents.");
     }
     page.table(
-        &["part", "state", "from", "to", "what"],
+        &["part", "state", "from", "to", "details"],
         health.incidents.iter().map(|incident| {
             let closed = incident.closed_at.map_or_else(|| "still open".to_owned(), |at| at.to_string());
             let (component, state) = (incident.component.to_owned(), incident.state.name().to_owned());
@@ -265,7 +265,7 @@ fn page(source: &HealthMonitor, facts: Option<&InstallationFacts>, as_json: bool
     Ok(html(page.finish()))
 }
 
-/// What only operators see.
+/// Shown only to operators.
 fn installation(facts: &InstallationFacts, page: &mut Html) {
     let run = |run: &RunFacts| {
         let outcome = run.failure.clone().unwrap_or_else(|| format!("good, {} records", run.records));
@@ -275,19 +275,19 @@ fn installation(facts: &InstallationFacts, page: &mut Html) {
     let rows = [
         ("disk", facts.disk_state.map(str::to_owned)),
         ("free bytes", number(facts.disk_free_bytes)),
-        ("bytes in all", number(facts.disk_total_bytes)),
-        ("bytes of the reserve", number(facts.disk_reserve_bytes)),
-        ("days until it is full", facts.days_to_full.map(|days| format!("{days:.1}"))),
-        ("newest snapshot that was verified", facts.last_verified_snapshot.as_ref().map(run)),
-        ("last failure of one", facts.last_snapshot_failure.as_ref().map(run)),
-        ("last trial of restoring one", facts.last_drill.as_ref().map(run)),
-        ("last time that the whole store was read", facts.scrub.as_ref().map(ScrubFacts::in_words)),
-        ("last backup outside of the host", facts.last_offsite_backup.as_ref().map(run)),
+        ("total bytes", number(facts.disk_total_bytes)),
+        ("reserved bytes", number(facts.disk_reserve_bytes)),
+        ("days until full", facts.days_to_full.map(|days| format!("{days:.1}"))),
+        ("last verified snapshot", facts.last_verified_snapshot.as_ref().map(run)),
+        ("last snapshot failure", facts.last_snapshot_failure.as_ref().map(run)),
+        ("last restore drill", facts.last_drill.as_ref().map(run)),
+        ("last full read of the store", facts.scrub.as_ref().map(ScrubFacts::in_words)),
+        ("last off-site backup", facts.last_offsite_backup.as_ref().map(run)),
     ];
     page.raw("<h2>Installation</h2>");
     page.table(
-        &["what", "how"],
-        rows.into_iter().map(|(what, how)| vec![what.to_owned(), how.unwrap_or_else(|| "not known".to_owned())]),
+        &["property", "value"],
+        rows.into_iter().map(|(what, how)| vec![what.to_owned(), how.unwrap_or_else(|| "unknown".to_owned())]),
     );
 }
 
@@ -298,7 +298,7 @@ fn uptime(health: &Health, component: &str) -> Chart {
     Chart {
         id: format!("uptime-{component}"),
         title: format!("Uptime of {component}"),
-        description: format!("The share of each day in which {component} was not down, in percent. The least is {least:.2}."),
+        description: format!("The percentage of each day in which {component} was not down. The lowest value is {least:.2}."),
         unit: "%",
         marks,
         floor: if least > 90.0 { 90.0 } else { 0.0 },

@@ -1,4 +1,4 @@
-//! What came of a snapshot, and how full the disk is, as events and the operator see it.
+//! The results of snapshots and the state of the disk, for events and operators.
 
 use poem_openapi::Object;
 use serde::Serialize;
@@ -16,26 +16,26 @@ word_type! {
     Fill, "DiskState";
 }
 
-/// What came of a snapshot of the store, or of the trial of restoring one.
+/// The result of a snapshot of the store, or of a restore drill.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SnapshotRun {
     kind: RunKind,
     at: Timestamp,
-    /// Where the snapshot is, or would have been.
+    /// The path of the snapshot, even if it was not written.
     path: String,
     duration_seconds: f64,
-    /// The size of the file.
+    /// The size of the snapshot file in bytes.
     #[oai(validator(minimum(value = "0")))]
     file_bytes: u64,
     #[oai(validator(minimum(value = "0")))]
     tables: u64,
     #[oai(validator(minimum(value = "0")))]
     records: u64,
-    /// Whether everything was read back and found to be what was written.
+    /// Whether the snapshot was read back and is correct.
     verified: bool,
-    /// Why it does not count.
+    /// Why the run failed. Absent if it succeeded.
     failure: Option<String>,
 }
 
@@ -55,10 +55,10 @@ impl SnapshotRun {
     }
 }
 
-/// The space of the disk that the data is on.
+/// The space of the disk that contains the data directory.
 #[derive(Debug, Object, Serialize)]
 struct DiskSpace {
-    /// Whether there is enough space.
+    /// How full the disk is.
     state: Fill,
     /// The free space in bytes.
     #[oai(validator(minimum(value = "0")))]
@@ -80,20 +80,20 @@ impl Describe for model::Sample {
     }
 }
 
-/// What was given up of a damaged store.
+/// What was lost when a damaged store was repaired.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 struct StoreRepair {
     /// What was damaged.
     problem: String,
-    /// How many commits are lost. Absent when that cannot be told.
+    /// The number of lost commits. Absent if it is unknown.
     #[oai(validator(minimum(value = "0")))]
     lost_commits: Option<u64>,
-    /// How many events of all tenants are lost with them, as far as that can be told.
+    /// The number of lost events of all tenants, as far as it is known.
     #[oai(validator(minimum(value = "0")))]
     lost_events: u64,
-    /// The directory that has the damaged files, and the list of lost events in `loss.json`.
+    /// The directory with the damaged files. Its file `loss.json` lists the lost events.
     evidence: String,
 }
 

@@ -1,7 +1,7 @@
-//! The commits between two backups, at the place of the backups: signed by the installation and encrypted like them. With these, a backup can
-//! be brought forward to any second.
+//! The commits between two backups, stored next to the backups, signed by the installation and encrypted like the backups.
+//! With them, a backup can be brought forward to any second.
 //!
-//! **Invariant:** only what the installation signed is applied, because everyone who knows a recipient can encrypt for it.
+//! **Invariant:** only commits that the installation signed are applied, because anyone who knows a recipient can encrypt for it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,7 +31,7 @@ const PURPOSE: &str = "offsite commits";
 const JOURNAL: &str = "journal";
 const ENCRYPTED: &str = ".age";
 const SIGNATURE_BYTES: usize = 64;
-/// A longer segment is not one of ours.
+/// No segment of ours is longer.
 const MOST_BYTES: u64 = 256 << 20;
 
 pub(super) fn signer(key: &InstallationKey) -> Result<Signer, SignatureError> {
@@ -42,7 +42,7 @@ fn directory(opened: &Opened, installation_id: &str) -> Path {
     opened.root.clone().join(installation_id).join(JOURNAL)
 }
 
-/// The objects under the name of each segment of an installation. Only one of them can be genuine.
+/// The objects with the name of each segment of an installation. Only one object per name can be genuine.
 type Segments = BTreeMap<SegmentName, Vec<Path>>;
 
 async fn list(opened: &Opened, installation_id: &str) -> Result<Segments, OffsiteError> {
@@ -65,15 +65,15 @@ pub(super) async fn names(opened: &Opened, installation_id: &str) -> Result<Vec<
     Ok(list(opened, installation_id).await?.into_keys().collect())
 }
 
-/// What is known of the commits of an installation.
+/// The known commits of an installation.
 #[derive(Clone)]
-struct Known {
+struct KnownCommits {
     segments: Arc<Segments>,
-    /// The openings of the store that were left since its newest backup. They count for a time at which they were in use.
+    /// The journals that were abandoned after the newest backup. Their commits count only for times when they were in use.
     left: BTreeSet<JournalId>,
 }
 
-impl Known {
+impl KnownCommits {
     async fn new(opened: &Opened, newest: &Manifest, until: Timestamp) -> Result<Self, OffsiteError> {
         let segments = Arc::new(list(opened, &newest.installation_id).await?);
         let names: Vec<SegmentName> = segments.keys().copied().filter(|name| !newest.has_left(name.journal)).collect();
@@ -91,21 +91,21 @@ pub struct Route {
     pub(super) plan: Plan,
 }
 
-/// Why a backup is not brought forward to the time that was asked for.
+/// Why a backup cannot be brought forward to the requested time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shortfall {
-    /// Some changes up to then are missing.
+    /// Some changes before that time are missing.
     Missing,
-    /// The newest change that was sent is older.
+    /// The newest change that was sent is older than the requested time.
     Beyond,
-    /// A segment cannot be used.
+    /// A segment is unusable.
     Unusable(String),
 }
 
 /// How far a snapshot was brought forward.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Forward {
-    /// The time of the last commit in it.
+    /// The time of the last commit in the snapshot.
     pub reached: Timestamp,
     pub shortfall: Option<Shortfall>,
     /// Whether an earlier commit has a later time.
@@ -113,7 +113,7 @@ pub struct Forward {
 }
 
 impl OffsitePlace {
-    /// Sends a segment of commits.
+    /// Uploads a segment of commits.
     pub(super) async fn put_commits(
         &self,
         (installation_id, name): (&str, SegmentName),
@@ -131,11 +131,12 @@ impl OffsitePlace {
         if found == bytes {
             Ok(())
         } else {
-            Err(OffsiteError::Different(format!("{found} bytes are there, and {bytes} were sent")))
+            Err(OffsiteError::Different(format!("{bytes} bytes were sent, but {found} are stored")))
         }
     }
 
-    /// Removes the segments that no backup needs: those whose commits are all in this one and are brought forward from no earlier one.
+    /// Removes segments that no backup needs: this backup contains all of their commits, and no earlier backup is brought
+    /// forward with them.
     pub(super) async fn remove_commits(&self, installation_id: &str, base: &Manifest) -> Result<usize, OffsiteError> {
         let (opened, position) = (self.open()?, base.commit()?);
         let mut old = list(&opened, installation_id).await?;
@@ -146,15 +147,15 @@ impl OffsitePlace {
         Ok(old.len())
     }
 
-    /// How to get to a time: from the newest of these backups from which it can be reached. They have the newest first.
+    /// Finds a route to a time, from the newest of the backups that can reach it. `candidates` are ordered newest first.
     pub async fn route(&self, candidates: Vec<Manifest>, until: Timestamp) -> Result<Option<Route>, OffsiteError> {
-        let (opened, mut known, mut best) = (self.open()?, BTreeMap::<String, Known>::new(), None);
+        let (opened, mut known, mut best) = (self.open()?, BTreeMap::<String, KnownCommits>::new(), None);
         for manifest in candidates {
-            let Known { segments, left } = match known.get(&manifest.installation_id) {
+            let KnownCommits { segments, left } = match known.get(&manifest.installation_id) {
                 Some(known) => known.clone(),
-                None => Known::new(&opened, &manifest, until).await?,
+                None => KnownCommits::new(&opened, &manifest, until).await?,
             };
-            known.insert(manifest.installation_id.clone(), Known { segments: segments.clone(), left: left.clone() });
+            known.insert(manifest.installation_id.clone(), KnownCommits { segments: segments.clone(), left: left.clone() });
             let is_left = |name: &SegmentName| manifest.has_left(name.journal) || left.contains(&name.journal);
             let names: Vec<SegmentName> = segments.keys().copied().filter(|name| !is_left(name)).collect();
             let route = Route { plan: Plan::new(&names, manifest.commit()?, until), manifest, until, segments };
@@ -179,7 +180,7 @@ impl OffsitePlace {
         let (opened, public_key) = (self.open()?, signer(key)?.public_key()?);
         let mut replay = Replay::new(snapshot, route.manifest.commit()?)?;
         let fetch = async |name: SegmentName| {
-            let mut problem = OffsiteError::Different(format!("{name} is not there"));
+            let mut problem = OffsiteError::Different(format!("{name} is missing"));
             for path in route.segments.get(&name).into_iter().flatten() {
                 match fetch(&opened, path, identities, &public_key).await {
                     Ok(content) => return Ok(content),
@@ -205,7 +206,7 @@ impl OffsitePlace {
             unusable = verified.err();
         }
         let shortfall = match (unusable, route.plan.reach) {
-            // The place does not answer: that says nothing of what it has.
+            // If the place does not answer, its contents are unknown.
             (Some(error @ OffsiteError::Store(_)), _) => return Err(error),
             (Some(error), _) => Some(Shortfall::Unusable(error.to_string())),
             (None, Reach::Complete) => None,
@@ -218,7 +219,7 @@ impl OffsitePlace {
 }
 
 impl Route {
-    /// Whether an identity is needed to read the backup or the commits.
+    /// Whether reading the backup or the commits requires an identity.
     pub fn is_encrypted(&self) -> bool {
         let is_sealed = |paths: &Vec<Path>| paths.iter().all(|path| path.as_ref().ends_with(ENCRYPTED));
         let mut steps = self.plan.steps.iter().map(|step| step.segment).chain(self.plan.proof);
@@ -226,7 +227,7 @@ impl Route {
     }
 }
 
-/// Signs a segment and encrypts it.
+/// Signs and encrypts a segment.
 fn seal(content: &[u8], recipients: &[Recipient], signer: &Signer) -> Result<Vec<u8>, OffsiteError> {
     let signed = [signer.sign(content)?.as_bytes().as_slice(), content].concat();
     if recipients.is_empty() {
@@ -237,7 +238,7 @@ fn seal(content: &[u8], recipients: &[Recipient], signer: &Signer) -> Result<Vec
     sealed.map_err(|error| OffsiteError::Place(error.to_string()))
 }
 
-/// Decrypts a segment and checks that the installation signed it.
+/// Decrypts a segment and verifies that the installation signed it.
 async fn fetch(opened: &Opened, path: &Path, identities: Option<&[Identity]>, key: &PublicKey) -> Result<Vec<u8>, OffsiteError> {
     let found = opened.store.get(path).await?;
     if found.meta.size > MOST_BYTES {
@@ -251,11 +252,10 @@ async fn fetch(opened: &Opened, path: &Path, identities: Option<&[Identity]>, ke
             let mut decryptor = Decryptor::new(object.as_ref(), identities).map_err(|error| unreadable(&error))?;
             decryptor.read_to_end(&mut signed).map_err(|error| unreadable(&error))?;
         }
-        (true, None) => return Err(OffsiteError::Place(format!("{path} is encrypted: an identity is needed"))),
+        (true, None) => return Err(OffsiteError::Place(format!("{path} is encrypted; an identity is required"))),
         (false, _) => signed.extend_from_slice(&object),
     }
-    let forged =
-        || OffsiteError::Different(format!("{path} is damaged, or not signed by the installation of this installation key"));
+    let forged = || OffsiteError::Different(format!("{path} is damaged, or not signed with this installation key"));
     let (signature, content) = signed.split_at_checked(SIGNATURE_BYTES).ok_or_else(forged)?;
     let signature = Signature::from_bytes(signature).map_err(|_| forged())?;
     key.verify(content, &signature).map_err(|_| forged())?;

@@ -1,5 +1,5 @@
-//! The HTTP client of `object_store`: our own way out, with its limits on time and size. The operator chose the target, so private networks and
-//! loopback are open to it; link-local addresses and those of metadata services stay closed.
+//! The HTTP client for `object_store`. It uses the egress module with its limits on time and size. The operator chose the
+//! target, so private networks and loopback are allowed. Link-local addresses and metadata services stay blocked.
 
 use std::{
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
@@ -23,17 +23,17 @@ use tenantd_egress::{Audience, Egress, EgressError, Request, TargetUrl};
 
 use super::{credentials::Credentials, transfer::PIECE_BYTES};
 
-/// A request that sends or fetches nothing gets this long, and each 64 KiB a second more.
+/// The time limit of a request without a body. Each 64 KiB adds a second.
 const LEAST_TIME: Duration = Duration::from_mins(1);
 const BYTES_A_SECOND: u64 = 64 << 10;
 
-/// Answers are pieces of objects, and lists.
+/// Responses are parts of objects, and lists.
 const MAX_ANSWER_BYTES: u64 = PIECE_BYTES + (1 << 20);
 
 #[derive(Clone, Debug)]
 pub(super) struct Connector {
     egress: Egress,
-    /// A server that refuses a request may repeat the access key in its answer, which goes to logs.
+    /// Redacts the access key in errors, because a server may repeat it in an answer that is then logged.
     concealer: Arc<Concealer>,
 }
 
@@ -56,7 +56,7 @@ impl HttpConnector for Connector {
 }
 
 #[derive(Debug, thiserror::Error)]
-#[error("the answer is longer than {MAX_ANSWER_BYTES} bytes")]
+#[error("the response is longer than {MAX_ANSWER_BYTES} bytes")]
 struct TooLong;
 
 #[async_trait]
@@ -90,7 +90,7 @@ impl HttpService for Connector {
     }
 }
 
-/// Says what `object_store` may try again.
+/// Tells `object_store` what it may retry.
 fn kind(error: &EgressError) -> HttpErrorKind {
     match error {
         EgressError::Dns(_) | EgressError::Connect(_) => HttpErrorKind::Connect,

@@ -1,4 +1,4 @@
-//! The access key of an S3-compatible store, from a file in the form of `~/.aws/credentials`.
+//! The access key of an S3-compatible store, read from a file in the format of `~/.aws/credentials`.
 
 use std::path::Path;
 
@@ -27,7 +27,7 @@ impl Credentials {
             });
             match (values.next(), values.next()) {
                 (found, None) => Ok(found.filter(|value| !value.is_empty()).map(Secret::new)),
-                _ => Err(format!("{key} is there more than once; keep one profile in this file")),
+                _ => Err(format!("{key} occurs more than once; keep only one profile in this file")),
             }
         };
         let needed = |key: &str| one(key)?.ok_or_else(|| format!("{key} is missing"));
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_one_profile_is_read() {
+    fn a_file_with_one_profile_is_read() {
         let text = "# backups\n[default]\naws_access_key_id = AKIA1\naws_secret_access_key=se/cr=et\n";
         let found = Credentials::parse(text).unwrap();
         assert_eq!((found.access_key_id.expose(), found.secret_access_key.expose()), ("AKIA1", "se/cr=et"));

@@ -1,4 +1,4 @@
-//! What can go wrong with backups that leave the host.
+//! The errors of off-site backups.
 
 use tenantd_base::secrets::{SignatureError, age::AgeError};
 use tenantd_store::StoreError;
@@ -7,25 +7,25 @@ use super::super::error::UpkeepError;
 
 #[derive(Debug, thiserror::Error)]
 pub enum OffsiteError {
-    #[error("there is no place for backups outside of this host: set offsite.url")]
+    #[error("off-site backups are not configured: set offsite.url")]
     NotConfigured,
-    /// The place cannot be used as it is configured.
+    /// The place is not usable as configured.
     #[error("{0}")]
     Place(String),
-    #[error("the place of the backups: {0}")]
+    #[error("the backup place failed: {0}")]
     Store(#[from] object_store::Error),
     #[error("{path}: {error}")]
     File { path: String, error: std::io::Error },
     #[error(transparent)]
     Encryption(#[from] AgeError),
-    /// What is stored is not what was written.
-    #[error("the stored backup is not what was written: {0}")]
+    /// The stored backup differs from what was written.
+    #[error("the stored backup differs from what was written: {0}")]
     Different(String),
-    #[error("the manifest of backup {id} cannot be used: {problem}")]
+    #[error("the manifest of backup {id} is unusable: {problem}")]
     Manifest { id: String, problem: String },
     #[error("{0}")]
     NotFound(String),
-    #[error("the manifest cannot be signed: {0}")]
+    #[error("cannot sign the manifest: {0}")]
     Signature(#[from] SignatureError),
     #[error("a worker ended early: {0}")]
     Worker(#[from] tokio::task::JoinError),

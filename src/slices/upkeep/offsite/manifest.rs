@@ -1,4 +1,4 @@
-//! What a backup says of itself, in JSON, signed by the installation that wrote it. It holds nothing that a tenant wrote.
+//! The manifest of a backup: JSON, signed by the installation that wrote the backup. It contains nothing that a tenant wrote.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use tenantd_store::{JournalId, Position};
 
 use super::error::OffsiteError;
 
-/// The number of this form of a manifest.
+/// The version of the manifest format.
 pub(super) const FORMAT: u32 = 1;
 const PURPOSE: &str = "offsite backup manifest";
 
@@ -24,25 +24,25 @@ pub struct Manifest {
     pub format: u32,
     pub id: String,
     pub installation_id: String,
-    /// Each backup has a higher one than those that were there before it. A clock can be wrong, so times do not order backups.
+    /// Each backup has a higher number than all earlier ones. Backups are not ordered by time, because a clock can be wrong.
     pub number: u64,
     pub created_at: Timestamp,
-    /// The release that wrote it, and the format of the store in it.
+    /// The release that wrote the backup, and the format of its store.
     pub release: String,
     pub store_format: u32,
-    /// Which installation key opens the sealed secrets in it.
+    /// The fingerprint of the installation key that opens the sealed secrets in the backup.
     pub key_fingerprint: String,
-    /// The last commit in it. Commits that were sent later follow it.
+    /// The last commit in the backup. Later commits follow it.
     pub position: String,
-    /// No commit in it is later than this.
+    /// No commit in the backup is later than this time.
     pub holds_until: Timestamp,
-    /// The openings of the store whose commits are in the place, and which this backup does not have: an older copy was put back.
+    /// The journals whose commits are in the place but not in this backup, because an older copy of the store was put back.
     pub left_branches: BTreeSet<String>,
-    /// Whom it is encrypted for. None: it is not encrypted.
+    /// The recipients that can decrypt the backup. Empty if it is not encrypted.
     pub recipients: Vec<String>,
-    /// The object as it is stored.
+    /// The stored object.
     pub object: StoredObject,
-    /// The snapshot in it.
+    /// The snapshot in the object.
     pub snapshot: StoredSnapshot,
 }
 
@@ -59,18 +59,18 @@ pub struct StoredSnapshot {
     pub sha256: String,
     pub tables: u64,
     pub records: u64,
-    /// Over every table and record.
+    /// A digest over every table and record.
     pub digest: String,
 }
 
 impl Manifest {
-    /// The last commit in it.
+    /// The last commit in the backup.
     pub(super) fn commit(&self) -> Result<Position, OffsiteError> {
         let unusable = |problem: &str| OffsiteError::Manifest { id: self.id.clone(), problem: problem.to_owned() };
         self.position.parse().map_err(unusable)
     }
 
-    /// Backups with the same number were made by two copies of an installation that run at the same time.
+    /// Two backups have the same number if two copies of an installation ran at the same time. The time then decides.
     pub(super) fn order(&self) -> (u64, Timestamp) {
         (self.number, self.created_at)
     }
@@ -84,7 +84,7 @@ impl Manifest {
     }
 }
 
-/// The signature covers the bytes of the manifest as they are in the file.
+/// The signature covers the exact bytes of the manifest in the file.
 #[derive(Serialize, Deserialize)]
 struct SignedManifest {
     manifest: Box<RawValue>,
@@ -102,7 +102,7 @@ pub(super) fn write(manifest: &Manifest, signer: &Signer) -> Result<Vec<u8>, Off
     serde_json::to_vec(&SignedManifest { manifest: raw, signature }).map_err(unusable)
 }
 
-/// A manifest as it was found: nobody has looked yet who wrote it.
+/// A manifest whose signature has not been verified yet.
 #[derive(Clone, Debug)]
 pub(super) struct FoundManifest {
     manifest: Manifest,
@@ -111,15 +111,15 @@ pub(super) struct FoundManifest {
 }
 
 impl FoundManifest {
-    /// `id` is where it was found: a manifest of another backup does not count here.
+    /// `id` is the name under which the manifest was found. The manifest of a different backup is rejected.
     pub(super) fn parse(id: &str, bytes: &[u8]) -> Result<Self, String> {
         let file: SignedManifest = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         let manifest: Manifest = serde_json::from_str(file.manifest.get()).map_err(|error| error.to_string())?;
         if manifest.format > FORMAT {
-            return Err(format!("it has format {}, which a newer release wrote", manifest.format));
+            return Err(format!("it has format {}, which requires a newer release", manifest.format));
         }
         if manifest.id != id {
-            return Err(format!("it is that of backup {}", manifest.id));
+            return Err(format!("it belongs to backup {}", manifest.id));
         }
         let signature = file.signature.parse().map_err(|error: SignatureError| error.to_string())?;
         Ok(Self { manifest, signed: file.manifest.get().to_owned(), signature })

@@ -1,10 +1,11 @@
-//! Backups that leave the host: a proven snapshot, encrypted for recipients whose identity is elsewhere, in an S3-compatible store or in a
-//! directory of another host.
+//! Off-site backups: verified snapshots in an S3-compatible store or in a directory of another host, encrypted for recipients
+//! whose identity is elsewhere.
 //!
-//! **Invariant:** a backup counts only when its manifest is there. The manifest is written last, after the stored object was read back and
-//! compared, and it is signed: on the way back nothing is used that this installation did not write.
+//! **Invariant:** a backup counts only if it has a manifest. The manifest is written last, after the stored object was read
+//! back and compared. It is signed, so a restore uses nothing that this installation did not write.
 //!
-//! The layout: `PREFIX/INSTALLATION/snapshots/TIME-ID/{manifest.json,snapshot.age}`, and `PREFIX/INSTALLATION/journal/SEGMENT.commits.age`.
+//! The layout: `PREFIX/INSTALLATION/snapshots/TIME-ID/{manifest.json,snapshot.age}`, and
+//! `PREFIX/INSTALLATION/journal/SEGMENT.commits.age`.
 
 mod commits;
 mod connector;

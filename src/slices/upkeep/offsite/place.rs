@@ -1,4 +1,4 @@
-//! Where the backups are: opening it, what is there, fetching one, and removing one.
+//! The place where backups are stored: opens it, and lists, fetches and removes backups.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -22,18 +22,18 @@ use super::{
     credentials::Credentials,
     error::OffsiteError,
     manifest::{self, FoundManifest, Manifest, StoredObject, StoredSnapshot},
-    retention::{Kept, surplus},
+    retention::{Retention, surplus},
     transfer::{self, Sent},
 };
 
 const SNAPSHOTS: &str = "snapshots";
 const MANIFEST: &str = "manifest.json";
 const MAX_MANIFEST_BYTES: u64 = 1 << 20;
-/// What was begun so long ago is not under way any more.
+/// A backup that began longer ago than this and has no manifest is abandoned.
 const ABANDONED: Duration = Duration::from_hours(24);
 const ID_TIME: &str = "%Y%m%dT%H%M%SZ";
 
-/// The place that the settings name. Opening it reads the credentials again, so that new ones need no restart.
+/// The place in the settings. The credentials are read again each time it is opened, so new ones need no restart.
 #[derive(Clone, Debug)]
 pub struct OffsitePlace {
     url: String,
@@ -41,7 +41,7 @@ pub struct OffsitePlace {
     egress: config::Egress,
 }
 
-/// What stands where a backup is, or was to be.
+/// A complete or unfinished backup in the place.
 #[derive(Debug)]
 pub struct Entry {
     pub installation_id: String,
@@ -52,13 +52,13 @@ pub struct Entry {
 #[derive(Debug)]
 enum State {
     Complete(Box<FoundManifest>),
-    /// Without a manifest: it is still being written, or never was finished.
+    /// Without a manifest: the backup is still being written, or was never finished.
     Unfinished,
     Unusable(String),
 }
 
 impl Entry {
-    /// What the backup says of itself. Nobody has looked yet who wrote that.
+    /// The manifest, whose signature has not been verified.
     pub fn manifest(&self) -> Option<&Manifest> {
         match &self.state {
             State::Complete(found) => Some(found.unverified()),
@@ -66,7 +66,7 @@ impl Entry {
         }
     }
 
-    /// Why it cannot be used.
+    /// Why the backup is unusable.
     pub fn problem(&self) -> Option<&str> {
         match &self.state {
             State::Complete(_) => None,
@@ -75,7 +75,7 @@ impl Entry {
         }
     }
 
-    /// Whether the installation of this key wrote it.
+    /// Whether the installation with this key wrote the backup.
     pub fn is_signed_by(&self, key: &InstallationKey) -> bool {
         let public_key = manifest::signer(key).and_then(|signer| signer.public_key());
         public_key.is_ok_and(|public_key| self.verified(&public_key).is_some())
@@ -88,7 +88,7 @@ impl Entry {
         }
     }
 
-    /// Whether it was begun long ago, and never finished.
+    /// Whether the backup began long ago and was never finished.
     fn is_abandoned(&self, now: Timestamp) -> bool {
         matches!(self.state, State::Unfinished) && id_time(&self.id).is_some_and(|begun| now.since(begun) > ABANDONED)
     }
@@ -105,24 +105,24 @@ fn id_time(id: &str) -> Option<Timestamp> {
     Some(Timestamp::from_millis(time.timestamp().as_millisecond()))
 }
 
-/// How an installation is named in the layout.
+/// The name of an installation in the layout.
 pub(super) fn show_installation(id: InstallationId) -> String {
     HEXLOWER.encode(&id)
 }
 
 impl OffsitePlace {
-    /// `None`: the settings name no place.
+    /// `None` if no place is configured.
     pub fn configured(config: &Config) -> Option<Self> {
         let url = config.offsite.url.as_deref()?.trim_end_matches('/').to_owned();
         Some(Self { url, settings: config.offsite.clone(), egress: config.egress.clone() })
     }
 
-    /// How a backup is named to people.
+    /// The URL of a backup, for people.
     pub fn show(&self, installation_id: &str, id: &str) -> String {
         format!("{}/{installation_id}/{SNAPSHOTS}/{id}", self.url)
     }
 
-    /// The directory, if it is one.
+    /// The local directory, if the place is one.
     pub(super) fn directory(&self) -> Option<PathBuf> {
         self.url.strip_prefix("file://").map(PathBuf::from)
     }
@@ -153,7 +153,7 @@ impl OffsitePlace {
         Ok(Opened { store: Arc::new(builder.build()?), root, directory: None })
     }
 
-    /// The backups of all installations, each one's oldest first.
+    /// The backups of all installations, oldest first within each installation.
     pub async fn list(&self) -> Result<Vec<Entry>, OffsiteError> {
         let opened = self.open()?;
         let mut entries = Vec::new();
@@ -163,7 +163,8 @@ impl OffsitePlace {
         Ok(entries)
     }
 
-    /// The backup of this id, or those up to a time, the newest first, among those that an installation with this key wrote.
+    /// The backup with this id, or all backups up to a time (newest first). Considers only backups that an installation with
+    /// this key wrote.
     pub async fn find(
         &self,
         id: Option<&str>,
@@ -186,20 +187,20 @@ impl OffsitePlace {
         }
         Err(match (id, wanted().next()) {
             (Some(id), Some(entry)) => {
-                let problem = entry.problem().unwrap_or("it is not signed by the installation of this installation key");
+                let problem = entry.problem().unwrap_or("it is not signed with this installation key");
                 OffsiteError::Manifest { id: id.to_owned(), problem: problem.to_owned() }
             }
             (Some(id), None) => {
-                OffsiteError::NotFound(format!("{url} has no backup {id}; `tenantd backup list` shows what it has"))
+                OffsiteError::NotFound(format!("{url} has no backup {id}; run `tenantd backup list` to see the backups"))
             }
             (None, Some(_)) => {
-                OffsiteError::NotFound(format!("{url} has no complete backup of the installation of this installation key"))
+                OffsiteError::NotFound(format!("{url} has no complete backup that is signed with this installation key"))
             }
             (None, None) => OffsiteError::NotFound(format!("{url} has no backup")),
         })
     }
 
-    /// Sends a snapshot, reads it back from the place, compares, and writes its manifest: that of `draft`, with what is known only now.
+    /// Uploads a snapshot, reads it back, compares it, and writes its manifest: `draft`, completed with the sizes and digests.
     pub(super) async fn put(
         &self,
         draft: Manifest,
@@ -214,7 +215,7 @@ impl OffsitePlace {
         let Sent { plain, stored } = transfer::send(store, &object, file.to_owned(), recipients.to_vec()).await?;
         let found = transfer::measure(store, &object).await?;
         if found != stored {
-            let problem = format!("{} bytes were read back, and {} were sent", found.bytes, stored.bytes);
+            let problem = format!("{} bytes were sent, but {} were read back", stored.bytes, found.bytes);
             return Err(OffsiteError::Different(problem));
         }
         let manifest = Manifest {
@@ -227,12 +228,13 @@ impl OffsitePlace {
         Ok(manifest)
     }
 
-    /// Removes what need not be kept, and what never was finished. A backup whose manifest this key did not sign stays, and does not count.
+    /// Removes backups according to the retention settings, and abandoned ones. A backup whose manifest is not signed with
+    /// this key is ignored and stays.
     pub(super) async fn remove_surplus(
         &self,
         installation_id: &str,
         key: &PublicKey,
-        kept: Kept,
+        kept: Retention,
         (now, restorable_since): (Timestamp, Timestamp),
     ) -> Result<usize, OffsiteError> {
         let opened = self.open()?;
@@ -252,13 +254,13 @@ impl OffsitePlace {
         Ok(removed.len())
     }
 
-    /// The backups of an installation, the oldest first, and the names of its segments.
+    /// The backups of an installation, oldest first, and the names of its segments.
     pub(super) async fn contents(&self, installation_id: &str) -> Result<(Vec<Entry>, Vec<SegmentName>), OffsiteError> {
         let opened = self.open()?;
         Ok((opened.list(installation_id).await?, commits::names(&opened, installation_id).await?))
     }
 
-    /// Whether a complete backup of this id, or any, is there.
+    /// Whether the place has a complete backup with this id, or any complete backup.
     pub(super) async fn has(&self, installation_id: &str, id: Option<&str>) -> Result<bool, OffsiteError> {
         let opened = self.open()?;
         let Some(id) = id else {
@@ -285,7 +287,7 @@ impl OffsitePlace {
         file: &std::path::Path,
     ) -> Result<(), OffsiteError> {
         if manifest.is_encrypted() != identities.is_some() {
-            let problem = if manifest.is_encrypted() { "is encrypted: an identity is needed" } else { "is not encrypted" };
+            let problem = if manifest.is_encrypted() { "is encrypted; an identity is required" } else { "is not encrypted" };
             return Err(OffsiteError::Place(format!("the backup {} {problem}", manifest.id)));
         }
         let opened = self.open()?;
@@ -297,12 +299,12 @@ impl OffsitePlace {
             return Ok(());
         }
         std::fs::remove_file(file).map_err(|error| OffsiteError::file(file, error))?;
-        Err(OffsiteError::Different("its digest is not that of the manifest".to_owned()))
+        Err(OffsiteError::Different("its digest differs from that in the manifest".to_owned()))
     }
 }
 
-/// The backups that every second since a time is restored from: the newest one before it, or the oldest of all, and those after it that no
-/// commits lead to. `backups` has the oldest first.
+/// The backups that are needed to restore every second since a time: the newest one before that time (or the oldest of all),
+/// and all later ones that no commits lead to. `backups` are ordered oldest first.
 fn needed<'a>(
     backups: &[(&'a Manifest, &'a Entry)],
     names: &[SegmentName],
@@ -348,12 +350,12 @@ impl Opened {
             let state = self.state(&parent, &id).await?;
             entries.push(Entry { installation_id: installation_id.to_owned(), id, state });
         }
-        // What has no manifest may still be under way.
+        // A backup without a manifest may still be in progress.
         entries.sort_by_key(|entry| entry.manifest().map_or((u64::MAX, Timestamp::LATEST), Manifest::order));
         Ok(entries)
     }
 
-    /// Nothing but directories and files of its own counts in a directory: a link leads elsewhere, and a pipe is never read to its end.
+    /// Allows only real directories and files. A link leads elsewhere, and reading a pipe never ends.
     fn ensure_own(&self, path: &Path) -> Result<(), OffsiteError> {
         let Some(directory) = &self.directory else { return Ok(()) };
         let mut place = directory.clone();
@@ -386,7 +388,7 @@ impl Opened {
         })
     }
 
-    /// Removes a backup: its manifest first, so that it does not count from then on.
+    /// Removes a backup. The manifest is removed first, so that the backup no longer counts.
     async fn remove(&self, entry: &Entry) -> Result<(), OffsiteError> {
         let backup = self.backup(&entry.installation_id, &entry.id);
         self.ensure_own(&backup)?;
@@ -401,7 +403,7 @@ impl Opened {
             }
             return Ok(());
         };
-        // It also has what was staged when a server ended in the middle of it. Links are removed, and not followed.
+        // The directory can also contain staged files of an interrupted upload. Links are removed, not followed.
         let directory = directory.join(backup.as_ref());
         match std::fs::remove_dir_all(&directory) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OffsiteError::file(&directory, error)),
@@ -415,7 +417,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_says_when_it_was_begun() {
+    fn an_id_contains_its_start_time() {
         let at = Timestamp::from_millis(1_767_225_599_000);
         let id = new_id(at, [0xab, 0, 1, 2]);
         assert_eq!(id, "20251231T235959Z-ab000102");

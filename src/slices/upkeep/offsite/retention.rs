@@ -1,21 +1,21 @@
-//! Which backups stay: the newest of each of the last days, weeks and months that have one, and the last ones in any case.
+//! The retention of backups: the newest one of each recent day, week and month, and always the last ones.
 
 use tenantd_base::{clock::Timestamp, config};
 
 const DAY_MILLIS: i64 = 86_400_000;
-/// 1970-01-01 was a Thursday, and weeks begin on Monday.
+/// 1970-01-01 was a Thursday. Weeks begin on Monday.
 const DAYS_AFTER_MONDAY: i64 = 3;
 
-/// How many backups of each kind stay.
+/// How many backups of each kind to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct Retention {
     pub(super) last: usize,
     pub(super) daily: usize,
     pub(super) weekly: usize,
     pub(super) monthly: usize,
 }
 
-impl Kept {
+impl Retention {
     pub(super) fn new(settings: &config::Offsite) -> Self {
         let count = |setting: u32| usize::try_from(setting).unwrap_or(usize::MAX);
         Self {
@@ -41,12 +41,12 @@ fn month(at: Timestamp) -> i64 {
     i64::from(date.year()) * 12 + i64::from(date.month())
 }
 
-/// How many spans keep their newest backup, and which span a time is in.
+/// How many periods keep their newest backup, and the period of a time.
 type Rule = (usize, fn(Timestamp) -> i64);
 
-/// The backups that do not stay. They come and go with the oldest first, which is not always the order of their times: a clock may have been
-/// wrong.
-pub(super) fn surplus<T>(backups: impl DoubleEndedIterator<Item = (Timestamp, T)>, kept: Kept) -> Vec<T> {
+/// The backups to remove. Input and output are ordered oldest first, which can differ from the order of their times if a
+/// clock was wrong.
+pub(super) fn surplus<T>(backups: impl DoubleEndedIterator<Item = (Timestamp, T)>, kept: Retention) -> Vec<T> {
     let rules: [Rule; 3] = [(kept.daily, day), (kept.weekly, week), (kept.monthly, month)];
     let mut seen: [Vec<i64>; 3] = Default::default();
     let mut removed = Vec::new();
@@ -83,7 +83,7 @@ mod tests {
         Timestamp::from_millis(START + hours * HOUR)
     }
 
-    fn remaining(hours: &[i64], kept: Kept) -> Vec<i64> {
+    fn remaining(hours: &[i64], kept: Retention) -> Vec<i64> {
         let removed = surplus(hours.iter().map(|hour| (at(*hour), *hour)), kept);
         hours.iter().copied().filter(|hour| !removed.contains(hour)).collect()
     }
@@ -92,21 +92,21 @@ mod tests {
     fn days_weeks_and_months_keep_their_newest() {
         assert_eq!((week(at(0)), week(at(3 * 24 + 23)), week(at(4 * 24))), (week(at(24)), week(at(24)), week(at(24)) + 1));
         assert_eq!(month(at(30 * 24 + 23)) + 1, month(at(31 * 24)));
-        let daily = Kept { last: 1, daily: 2, weekly: 0, monthly: 0 };
+        let daily = Retention { last: 1, daily: 2, weekly: 0, monthly: 0 };
         assert_eq!(remaining(&[0, 5, 23, 24, 30, 60], daily), [30, 60]);
-        let weekly = Kept { last: 1, daily: 0, weekly: 2, monthly: 0 };
+        let weekly = Retention { last: 1, daily: 0, weekly: 2, monthly: 0 };
         assert_eq!(remaining(&[0, 95, 96, 100], weekly), [95, 100]);
     }
 
     #[test]
-    fn backups_with_a_clock_ahead_do_not_take_the_place_of_newer_ones() {
-        let kept = Kept { last: 2, daily: 2, weekly: 0, monthly: 0 };
+    fn backups_from_the_future_do_not_replace_newer_ones() {
+        let kept = Retention { last: 2, daily: 2, weekly: 0, monthly: 0 };
         assert_eq!(remaining(&[0, 9000, 9001, 1, 2, 30], kept), [2, 30]);
     }
 
     #[test]
-    fn a_year_of_backups_ends_with_one_of_each_span() {
-        let kept = Kept { last: 3, daily: 7, weekly: 4, monthly: 6 };
+    fn a_year_of_backups_keeps_one_per_period() {
+        let kept = Retention { last: 3, daily: 7, weekly: 4, monthly: 6 };
         let mut hours: Vec<i64> = Vec::new();
         for hour in (0..365 * 24).step_by(6) {
             hours.push(hour);
@@ -122,11 +122,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_stays_is_bounded_and_settled(
+        fn retention_is_bounded_and_idempotent(
             hours in proptest::collection::btree_set(0_i64..20_000, 0..80),
             (last, daily, weekly, monthly) in (1_usize..5, 0_usize..10, 0_usize..6, 0_usize..8),
         ) {
-            let kept = Kept { last, daily, weekly, monthly };
+            let kept = Retention { last, daily, weekly, monthly };
             let all: Vec<i64> = hours.into_iter().collect();
             let stays = remaining(&all, kept);
             prop_assert!(stays.len() >= all.len().min(last));

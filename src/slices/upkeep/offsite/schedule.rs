@@ -1,5 +1,4 @@
-//! When the server writes a backup by itself, and the watch over how old the newest one is. Both go by the runs in the store, so that a restart
-//! changes nothing.
+//! Schedules off-site backups, and watches the age of the newest one. Both use the stored runs, so a restart changes nothing.
 
 use std::{
     sync::{
@@ -29,24 +28,24 @@ use super::{
     writer::Offsite,
 };
 
-/// How long after a failure the next one is tried.
+/// The time between a failure and the next attempt.
 const RETRY: Duration = Duration::from_hours(1);
-/// How long after a backup the next one is made because commits since then were lost.
+/// The minimum time between two backups if commits since the last one were lost.
 const REPEAT: Duration = Duration::from_mins(5);
-/// How much a clock may be set back without a meaning.
+/// Smaller clock adjustments are ignored.
 const AHEAD: Duration = Duration::from_mins(5);
 
 #[derive(Debug)]
 pub(crate) struct OffsiteSchedule {
     offsite: Offsite,
-    /// `None`: somebody else calls for backups.
+    /// `None` if backups are started externally.
     every: Option<Duration>,
-    /// `None`: nobody minds how old the newest is.
+    /// The maximum age of the newest backup. `None` disables the check.
     limit: Option<Duration>,
     progress: Arc<Progress>,
     running: Mutex<Option<JoinHandle<()>>>,
     concern: Mutex<Option<String>>,
-    /// The runs' version when this task last looked.
+    /// The version of the runs at the last activation.
     seen: AtomicU64,
 }
 
@@ -56,24 +55,24 @@ struct Progress {
     ended: Notify,
 }
 
-/// Whether a backup is due, from when the newest good one and the newest of all began. Commits that can never leave the host make it due early.
+/// Whether a backup is due, given the start of the newest good backup and of the newest one of all. Lost commits make it due early.
 fn is_due(now: Timestamp, newest_good: Option<Timestamp>, newest: Option<Timestamp>, every: Duration, complete: bool) -> bool {
     let over = |since: Option<Timestamp>, span: Duration| since.is_none_or(|since| now.since(since) >= span);
     let wait = if complete || newest != newest_good { RETRY } else { REPEAT };
     (!complete || over(newest_good, every)) && over(newest, wait.min(every))
 }
 
-/// Everyone sees it, so it does not say where backups go. Operators see the failure of a run beside it.
+/// The concern is public, so it does not reveal where backups are stored. Operators see the failure of the run next to it.
 fn concern(now: Timestamp, newest_good: Option<Timestamp>, newest: Option<&Run>, limit: Option<Duration>) -> Option<String> {
     let hours = |span: Duration| span.as_secs() / 3600;
     if newest.is_some_and(|run| !run.is_good()) {
-        return Some("the newest backup outside of this host failed".to_owned());
+        return Some("the newest off-site backup failed".to_owned());
     }
     match (newest_good.map(|at| now.since(at)), limit?) {
-        (None, _) => Some("there is no backup outside of this host yet".to_owned()),
+        (None, _) => Some("there is no off-site backup yet".to_owned()),
         (Some(age), limit) if age > limit => {
             let (age, limit) = (hours(age), hours(limit));
-            Some(format!("the newest backup outside of this host is {age} hours old; {limit} are allowed"))
+            Some(format!("the newest off-site backup is {age} hours old; the limit is {limit}"))
         }
         _ => None,
     }
@@ -93,7 +92,7 @@ impl OffsiteSchedule {
         }
     }
 
-    /// A task of its own: a stop of the server does not wait for it.
+    /// Starts a separate task, so that a server shutdown does not wait for it.
     fn begin(&self) -> Result<(), StoreError> {
         let snapshots = &self.offsite.snapshots;
         let Some(platform) = snapshots.store.read(|tx| snapshots.tenants.platform(tx))? else { return Ok(()) };
@@ -110,13 +109,13 @@ impl OffsiteSchedule {
             progress.is_on.store(false, Ordering::SeqCst);
             match outcome {
                 Ok(stored) => {
-                    tracing::info!(place = stored.run.path, removed = stored.removed, "a backup outside of this host is complete");
-                    // The next one may have become due meanwhile.
+                    tracing::info!(place = stored.run.path, removed = stored.removed, "an off-site backup is complete");
+                    // The next backup may have become due in the meantime.
                     progress.ended.notify_one();
                 }
-                // It is tried again within the minute.
+                // It is retried within a minute.
                 Err(OffsiteError::Snapshot(UpkeepError::Busy | UpkeepError::KeyChanges)) => {}
-                Err(error) => tracing::error!(%error, "a backup outside of this host failed"),
+                Err(error) => tracing::error!(%error, "an off-site backup failed"),
             }
         })));
         Ok(())
@@ -146,7 +145,7 @@ impl Task for OffsiteSchedule {
     async fn activate(&self) -> Result<Done, TaskError> {
         let snapshots = &self.offsite.snapshots;
         self.seen.store(snapshots.store.version(catalog::SNAPSHOT_RUNS), Ordering::SeqCst);
-        // A run that is later was made while the clock was ahead, and says nothing of now.
+        // A later run was recorded while the clock was ahead, so ignore it.
         let horizon = snapshots.clock.now() + AHEAD;
         let counts = |run: &Run| run.kind == RunKind::Offsite && run.at <= horizon;
         let (good, newest) = snapshots.store.read(|tx| {
@@ -169,7 +168,7 @@ impl Task for OffsiteSchedule {
         self.concern.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What was cut off is begun again after the next start.
+    /// An interrupted backup starts again after the next start.
     async fn finish(&self) -> Result<(), TaskError> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(running) = running {
@@ -191,21 +190,21 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_is_due_by_the_newest_good_one_and_a_failure_waits() {
+    fn a_backup_is_due_after_the_interval_and_a_retry_after_a_wait() {
         assert!(is_due(at(0), None, None, DAY, true));
         assert!(!is_due(at(23), Some(at(0)), Some(at(0)), DAY, true));
         assert!(is_due(at(24), Some(at(0)), Some(at(0)), DAY, true));
-        assert!(!is_due(at(30), Some(at(0)), Some(at(30)), DAY, true), "the failure of just now");
+        assert!(!is_due(at(30), Some(at(0)), Some(at(30)), DAY, true), "it has just failed");
         assert!(is_due(at(31), Some(at(0)), Some(at(30)), DAY, true));
         assert!(!is_due(at(0), None, Some(at(0)), DAY, true));
         let minutes = |minutes: u64| at(0) + Duration::from_mins(minutes);
-        assert!(!is_due(minutes(4), Some(at(0)), Some(at(0)), DAY, false), "commits were lost, again");
+        assert!(!is_due(minutes(4), Some(at(0)), Some(at(0)), DAY, false), "commits were lost again");
         assert!(is_due(minutes(5), Some(at(0)), Some(at(0)), DAY, false), "commits were lost");
         assert!(!is_due(at(1), Some(at(0)), Some(at(1)), DAY, false), "and a backup has just failed");
     }
 
     #[test]
-    fn an_old_a_missing_and_a_failed_backup_are_a_concern() {
+    fn an_old_missing_or_failed_backup_is_a_concern() {
         let run = |failure: Option<&str>| Run {
             kind: RunKind::Offsite,
             at: at(0),
@@ -218,12 +217,12 @@ mod tests {
         };
         let limit = Some(2 * DAY);
         assert_eq!(concern(at(48), Some(at(0)), Some(&run(None)), limit), None);
-        assert!(concern(at(49), Some(at(0)), Some(&run(None)), limit).unwrap().contains("49 hours old; 48"));
-        assert!(concern(at(1), None, None, limit).unwrap().contains("no backup"));
+        assert!(concern(at(49), Some(at(0)), Some(&run(None)), limit).unwrap().contains("49 hours old; the limit is 48"));
+        assert!(concern(at(1), None, None, limit).unwrap().contains("no off-site backup"));
         assert_eq!(concern(at(1), None, None, None), None);
         assert_eq!(
             concern(at(1), Some(at(0)), Some(&run(Some("no route to 10.0.0.5"))), None).unwrap(),
-            "the newest backup outside of this host failed"
+            "the newest off-site backup failed"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Sends commits to the place of the backups, every so many seconds, so that little is lost with the host.
+//! Sends commits to the place of the backups at regular intervals, so that little is lost if the host fails.
 
 use std::{
     collections::BTreeSet,
@@ -15,9 +15,9 @@ use tenantd_store::{
 
 use super::{error::OffsiteError, place::show_installation, writer::Offsite};
 
-/// The status is degraded when commits have waited for so many periods.
+/// The number of periods after which waiting commits make the status degraded.
 const LATE_PERIODS: u32 = 10;
-/// A stop of the server waits this long for the last commits to leave.
+/// How long a server shutdown waits for the last commits to be sent.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -25,15 +25,15 @@ pub(crate) struct Shipping {
     offsite: Offsite,
     outgoing: OutgoingDirectory,
     period: Duration,
-    /// Every commit up to this time has left the host. At first: when the server was started.
+    /// Every commit up to this time has been sent. Initially the start time of the server.
     shipped_at: Mutex<Timestamp>,
     incomplete: Mutex<bool>,
-    /// The openings of the store that were compared with what is in the place.
+    /// The journals that were already compared with the contents of the place.
     compared: Mutex<BTreeSet<JournalId>>,
 }
 
 impl Shipping {
-    /// `None`: no commits are to leave the host.
+    /// `None` if commits are not sent.
     pub(crate) fn new(offsite: &Offsite, seconds: u32) -> Option<Self> {
         Some(Self {
             outgoing: offsite.outgoing.clone()?,
@@ -59,7 +59,7 @@ impl Shipping {
             let outgoing = self.outgoing.clone();
             let content = tokio::task::spawn_blocking(move || outgoing.read(name)).await??;
             if let Err(error) = verify_segment(name, &content) {
-                tracing::error!(%error, "changes cannot leave this host; only the next backup will have them");
+                tracing::error!(%error, "changes cannot be sent; only the next backup will contain them");
                 self.outgoing.give_up(name)?;
                 continue;
             }
@@ -70,7 +70,7 @@ impl Shipping {
         Ok(())
     }
 
-    /// Looked at once for each opening of the store: only that can put an older copy back.
+    /// Runs once per journal, because only opening the store can put an older copy back into use.
     async fn ensure_only_branch(&self, installation: &Installation, segments: &[SegmentName]) -> Result<(), OffsiteError> {
         let openings: BTreeSet<JournalId> = segments.iter().map(|name| name.journal).collect();
         if !openings.is_subset(&self.compared.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -103,25 +103,25 @@ impl Task for Shipping {
     }
 
     async fn activate(&self) -> Result<Done, TaskError> {
-        let shipped = self.ship().await.map_err(|error| TaskError(format!("changes cannot leave this host: {error}")));
+        let shipped = self.ship().await.map_err(|error| TaskError(format!("cannot send changes to the backup place: {error}")));
         metrics::gauge!("tenantd_offsite_commits_age_seconds").set(self.age().as_secs_f64());
         *self.incomplete.lock().unwrap_or_else(PoisonError::into_inner) = !self.offsite.is_complete()?;
         shipped.map(|()| Done::All)
     }
 
-    /// Everyone sees it, so it does not say where commits go.
+    /// The concern is public, so it does not reveal where commits are sent.
     fn concern(&self) -> Option<String> {
         let late = self.age() > self.period * LATE_PERIODS;
         let incomplete = *self.incomplete.lock().unwrap_or_else(PoisonError::into_inner);
         let problem = match (late, incomplete) {
-            (true, _) => "the newest changes have not left this host",
-            (false, true) => "changes since the last backup outside of this host cannot be restored until the next one is complete",
+            (true, _) => "the newest changes have not been sent to the backup place",
+            (false, true) => "changes since the last off-site backup cannot be restored until the next one is complete",
             (false, false) => return None,
         };
         Some(problem.to_owned())
     }
 
-    /// The last commits leave with the stop, if the place answers in time. Otherwise the next start sends them.
+    /// Sends the last commits at shutdown, if the place answers in time. Otherwise the next start sends them.
     async fn finish(&self) -> Result<(), TaskError> {
         match tokio::time::timeout(LAST_WAIT, self.ship()).await {
             Ok(Err(error)) => Err(TaskError(error.to_string())),

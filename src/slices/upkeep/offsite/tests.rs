@@ -22,12 +22,12 @@ use super::{
     error::OffsiteError,
     manifest::{self, FoundManifest, Manifest, StoredObject, StoredSnapshot},
     place::{OffsitePlace, new_id},
-    retention::Kept,
+    retention::Retention,
 };
 
 const INSTALLATION: &str = "000102030405060708090a0b0c0d0e0f";
 const HOUR: i64 = 3_600_000;
-const KEPT: Kept = Kept { last: 2, daily: 0, weekly: 0, monthly: 0 };
+const KEPT: Retention = Retention { last: 2, daily: 0, weekly: 0, monthly: 0 };
 
 struct Fixture {
     directory: tempfile::TempDir,
@@ -68,7 +68,7 @@ impl Fixture {
         self.file("place").join(INSTALLATION).join("snapshots").join(id)
     }
 
-    /// A snapshot of more than one part and more than one piece.
+    /// A snapshot that needs several parts and several pieces.
     fn snapshot(&self) -> (PathBuf, Vec<u8>) {
         let content: Vec<u8> = (0..=250).cycle().take(9_000_000).collect();
         let file = self.file("snapshot");
@@ -121,7 +121,7 @@ impl Fixture {
         let file = self.file("fetched");
         let identities = manifest.is_encrypted().then(|| vec![self.identity.clone()]);
         let fetched = self.place.fetch(manifest, identities, &file).await;
-        assert_eq!(file.exists(), fetched.is_ok(), "nothing is left of what failed");
+        assert_eq!(file.exists(), fetched.is_ok(), "a failed fetch leaves no file");
         fetched.map(|()| {
             let content = std::fs::read(&file).unwrap();
             std::fs::remove_file(&file).unwrap();
@@ -135,7 +135,7 @@ impl Fixture {
 }
 
 #[tokio::test]
-async fn a_backup_comes_back_as_it_was_and_is_not_readable_where_it_is() {
+async fn a_backup_is_encrypted_and_restored_unchanged() {
     let fixture = Fixture::new();
     let (file, content) = fixture.snapshot();
     for recipients in [vec![fixture.identity.recipient()], vec![]] {
@@ -176,7 +176,7 @@ async fn a_changed_object_or_manifest_is_refused() {
         std::fs::write(&object, wrong).unwrap();
         assert!(fixture.fetch(&put).await.is_err());
     }
-    // Somebody who has the recipient can write a file that opens, but not its digest.
+    // Anyone who knows the recipient can write a file that decrypts, but not one with the same digest.
     let forged = fixture.put_small(2).await;
     std::fs::copy(fixture.backup(&forged.id).join("snapshot.age"), &object).unwrap();
     assert!(matches!(fixture.fetch(&put).await, Err(OffsiteError::Different(_))));
@@ -185,15 +185,15 @@ async fn a_changed_object_or_manifest_is_refused() {
     let text = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, text.replace("\"records\":900", "\"records\":901")).unwrap();
     assert!(fixture.place.find(Some(&put.id), None, &fixture.key).await.is_err());
-    // Nor does the signed manifest of another backup count in its place.
+    // The signed manifest of another backup does not count either.
     std::fs::copy(fixture.backup(&forged.id).join("manifest.json"), &manifest).unwrap();
     let refused = fixture.place.find(Some(&put.id), None, &fixture.key).await.unwrap_err();
-    assert!(refused.to_string().contains("that of backup"), "{refused}");
+    assert!(refused.to_string().contains("belongs to backup"), "{refused}");
 }
 
-/// Backups are read years later: this form stays readable.
+/// Backups are read years later, so this format must stay readable.
 #[test]
-fn a_manifest_is_written_as_it_was_written_down() {
+fn the_manifest_format_is_unchanged() {
     let manifest = Manifest {
         format: manifest::FORMAT,
         id: "20260101T000000Z-01020304".to_owned(),
@@ -219,7 +219,7 @@ fn a_manifest_is_written_as_it_was_written_down() {
 }
 
 #[tokio::test]
-async fn the_backup_and_the_commits_stay_that_the_restorable_time_needs() {
+async fn the_restorable_time_keeps_its_backup_and_commits() {
     let fixture = Fixture::new();
     let signer = std::sync::Arc::new(commits::signer(&fixture.key).unwrap());
     let key = manifest::signer(&fixture.key).unwrap().public_key().unwrap();
@@ -232,7 +232,7 @@ async fn the_backup_and_the_commits_stay_that_the_restorable_time_needs() {
         fixture.place.put_commits((INSTALLATION, name), b"commits".to_vec(), &[], &signer).await.unwrap();
     }
     let segments = || std::fs::read_dir(fixture.file("place").join(INSTALLATION).join("journal")).unwrap().count();
-    // The last two are kept in any case; hour 2 is the newest one that is as old as the restorable time.
+    // The last two are always kept. Hour 2 is the newest backup that is older than the restorable time.
     let since = Timestamp::from_millis(at(2).as_millis() + HOUR / 2);
     assert_eq!(fixture.place.remove_surplus(INSTALLATION, &key, KEPT, (at(6), since)).await.unwrap(), 3);
     let expected: Vec<String> = [2, 4, 5].map(|hours| new_id(at(hours), [1, 2, 3, 4])).to_vec();
@@ -243,7 +243,7 @@ async fn the_backup_and_the_commits_stay_that_the_restorable_time_needs() {
 }
 
 #[tokio::test]
-async fn a_backup_stays_while_no_other_one_leads_to_its_times() {
+async fn a_backup_after_lost_commits_is_kept() {
     let fixture = Fixture::new();
     let key = manifest::signer(&fixture.key).unwrap().public_key().unwrap();
     let signer = std::sync::Arc::new(commits::signer(&fixture.key).unwrap());
@@ -265,7 +265,7 @@ async fn a_backup_stays_while_no_other_one_leads_to_its_times() {
 }
 
 #[tokio::test]
-async fn the_newest_backup_is_the_one_that_was_made_last_whatever_its_clock_said() {
+async fn the_newest_backup_does_not_depend_on_the_clock() {
     let fixture = Fixture::new();
     let signer = std::sync::Arc::new(commits::signer(&fixture.key).unwrap());
     let commits = async |journal: u8, before: Position, numbers: (u64, u64), hours: i64| {
@@ -281,7 +281,7 @@ async fn the_newest_backup_is_the_one_that_was_made_last_whatever_its_clock_said
         fixture.put_draft(draft, &file, &[]).await
     };
     let commit = |journal: u8, number: u64| Position { journal: [journal; 16], number };
-    // The clock is a year ahead in opening 2. Then a copy of commit 15 is put back, and opening 3 has the right time.
+    // In journal 2 the clock is a year ahead. Then a copy from commit 15 is put back, and journal 3 has the right time.
     let first = put(1, 0, commit(1, 10), &[]).await;
     commits(1, Position::default(), (1, 20), 1).await;
     commits(2, commit(1, 20), (21, 40), 9000).await;
@@ -290,7 +290,7 @@ async fn the_newest_backup_is_the_one_that_was_made_last_whatever_its_clock_said
     let found = fixture.place.find(None, None, &fixture.key).await.unwrap();
     let route = fixture.place.route(found, Timestamp::LATEST).await.unwrap().unwrap();
     let journals: Vec<u8> = route.plan.steps.iter().map(|step| step.segment.journal[0]).collect();
-    assert_eq!((&route.manifest.id, journals), (&first.id, vec![1, 3]), "before a backup of the new branch is made");
+    assert_eq!((&route.manifest.id, journals), (&first.id, vec![1, 3]), "before the new branch has a backup");
     let newest = put(3, 3, commit(3, 25), &[2]).await;
     let found = fixture.place.find(None, None, &fixture.key).await.unwrap();
     assert_eq!(found, [newest.clone(), ahead.clone(), first.clone()]);
@@ -312,14 +312,14 @@ async fn a_backup_without_a_manifest_does_not_count() {
 }
 
 #[tokio::test]
-async fn what_is_not_kept_is_removed_and_what_is_not_ours_stays() {
+async fn retention_removes_only_backups_of_this_installation() {
     let fixture = Fixture::new();
     let key = manifest::signer(&fixture.key).unwrap().public_key().unwrap();
     let mut ids = Vec::new();
     for hours in 0..4 {
         ids.push(fixture.put_small(hours).await.id);
     }
-    // One that was begun two days ago with what was staged of it, one that is under way, and one that somebody else has changed.
+    // An abandoned backup with staged files, one in progress, and one whose manifest was changed.
     let (abandoned, under_way) = (new_id(at(-48), [0; 4]), new_id(at(3), [0; 4]));
     for id in [&abandoned, &under_way] {
         std::fs::create_dir(fixture.backup(id)).unwrap();
@@ -336,7 +336,7 @@ async fn what_is_not_kept_is_removed_and_what_is_not_ours_stays() {
 }
 
 #[tokio::test]
-async fn a_place_that_is_not_there_is_told() {
+async fn a_missing_place_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let missing = OffsitePlace::configured(&settings(format!("file://{}/missing", directory.path().display()))).unwrap();
     assert!(missing.list().await.is_err());
@@ -347,14 +347,14 @@ async fn a_place_that_is_not_there_is_told() {
 }
 
 #[tokio::test]
-async fn links_and_pipes_in_the_place_lead_nowhere() {
+async fn links_and_pipes_in_the_place_are_not_followed() {
     let fixture = Fixture::new();
     let key = manifest::signer(&fixture.key).unwrap().public_key().unwrap();
     let mut ids = Vec::new();
     for hours in 0..4 {
         ids.push(fixture.put_small(hours).await.id);
     }
-    // The oldest is a link to a copy elsewhere, and the one after it has a link to a directory of somebody else.
+    // The oldest backup is a link to a copy elsewhere. The next one contains a link to a foreign directory.
     let elsewhere = fixture.file("elsewhere");
     std::fs::rename(fixture.backup(&ids[0]), &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, fixture.backup(&ids[0])).unwrap();
@@ -369,7 +369,7 @@ async fn links_and_pipes_in_the_place_lead_nowhere() {
     assert!(!fixture.backup(&ids[1]).exists());
     assert_eq!(std::fs::read_to_string(precious.join("file")).unwrap(), "kept");
     assert!(elsewhere.join("manifest.json").exists() && elsewhere.join("snapshot.age").exists());
-    // Nothing is read through a link either.
+    // Nothing is read through a link.
     let snapshots = fixture.backup("x").parent().unwrap().to_owned();
     std::fs::rename(&snapshots, fixture.file("moved")).unwrap();
     std::os::unix::fs::symlink(&precious, &snapshots).unwrap();

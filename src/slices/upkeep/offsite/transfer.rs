@@ -1,5 +1,5 @@
-//! The way of a snapshot into the store and back, in pieces: files and encryption on a thread that may block, the store on an async one,
-//! and a bounded channel between them.
+//! Transfers a snapshot to the store and back, in pieces. Files and encryption use a blocking thread, the store an async
+//! task. A bounded channel connects them.
 
 use std::{
     fs::File,
@@ -21,27 +21,27 @@ use tenantd_base::{
 
 use super::error::OffsiteError;
 
-/// S3 wants parts of at least 5 MiB, and at most 10,000 of them.
+/// S3 requires parts of at least 5 MiB, and at most 10,000 parts.
 const PART_BYTES: u64 = 8 << 20;
 const MOST_PARTS: u64 = 9_000;
-/// How much is asked for at one time.
+/// The number of bytes per read request.
 pub(super) const PIECE_BYTES: u64 = 8 << 20;
 
-/// How much went by, and its SHA-256.
+/// The length of a content and its SHA-256.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) bytes: u64,
     pub(super) sha256: String,
 }
 
-/// A snapshot that was sent: the file, and the object that it became.
+/// A snapshot that was sent: the file, and the stored object.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) plain: Content,
     pub(super) stored: Content,
 }
 
-/// Counts and digests what goes through it.
+/// Counts and digests what passes through it.
 struct Measured<T> {
     inner: T,
     bytes: u64,
@@ -83,7 +83,7 @@ impl<W: Write> Write for Measured<W> {
     }
 }
 
-/// Gathers what is written into parts of one size.
+/// Collects written bytes into parts of one size.
 struct Parts {
     to: mpsc::Sender<Bytes>,
     part: Vec<u8>,
@@ -116,7 +116,7 @@ impl Write for Parts {
     }
 }
 
-/// Reads the pieces that come through a channel. The sender says at its end whether that was all.
+/// Reads the pieces from a channel. The sender ends the channel with its result.
 struct Pieces {
     from: mpsc::Receiver<Result<Bytes, object_store::Error>>,
     piece: Bytes,
@@ -141,7 +141,7 @@ fn part_bytes(file_bytes: u64) -> usize {
     usize::try_from(PART_BYTES.max(file_bytes.div_ceil(MOST_PARTS))).unwrap_or(usize::MAX)
 }
 
-/// Sends a file, encrypted if there are recipients. Nothing is left in the store when it fails.
+/// Uploads a file, encrypted if there are recipients. A failed upload leaves nothing in the store.
 pub(super) async fn send(
     store: &dyn ObjectStore,
     to: &Path,
@@ -178,7 +178,7 @@ pub(super) async fn send(
 
 async fn abort(upload: &mut dyn object_store::MultipartUpload, to: &Path) {
     if let Err(error) = upload.abort().await {
-        tracing::warn!(%error, object = %to, "parts of an unfinished backup are left in the store");
+        tracing::warn!(%error, object = %to, "cannot remove the parts of an unfinished backup from the store");
     }
 }
 
@@ -200,7 +200,7 @@ fn encode(file: &FilePath, to: mpsc::Sender<Bytes>, recipients: &[Recipient]) ->
     Ok(Sent { plain: source.finish().1, stored })
 }
 
-/// Reads an object from the store and digests it.
+/// Reads an object from the store and computes its digest.
 pub(super) async fn measure(store: &dyn ObjectStore, from: &Path) -> Result<Content, OffsiteError> {
     let bytes = store.head(from).await?.size;
     read_through(store, from, bytes, |pieces| {
@@ -211,7 +211,7 @@ pub(super) async fn measure(store: &dyn ObjectStore, from: &Path) -> Result<Cont
     .await
 }
 
-/// Writes an object to a new file, decrypted if there are identities. The file is removed when it fails.
+/// Writes an object to a new file, decrypted if there are identities. Removes the file on failure.
 pub(super) async fn receive(
     store: &dyn ObjectStore,
     from: &Path,
@@ -256,7 +256,7 @@ async fn read_through<T: Send + 'static>(
         let end = bytes.min(start + PIECE_BYTES);
         let piece = store.get_range(from, start..end).await;
         let last = piece.is_err();
-        // A consumer that has ended says itself why.
+        // A consumer that has ended reports the reason itself.
         if sender.send(piece).await.is_err() || last {
             break;
         }

@@ -1,4 +1,5 @@
-//! Writes a backup: a proven snapshot, sent, read back from the place and compared, then its manifest. Removes what need not be kept.
+//! Writes a backup: takes a verified snapshot, uploads it, reads it back and compares it, then writes its manifest. Then
+//! removes old backups.
 
 use std::{
     os::unix::fs::{DirBuilderExt, MetadataExt},
@@ -31,22 +32,22 @@ use super::{
     error::OffsiteError,
     manifest::{self, Manifest, StoredObject, StoredSnapshot},
     place::{Entry, OffsitePlace, new_id, show_installation},
-    retention::Kept,
+    retention::Retention,
 };
 
-/// Where a snapshot waits until it is sent. No other command takes it for one of its own.
+/// The file of a snapshot that waits for its upload. No other command uses this name.
 const WAITING: &str = "offsite.waiting";
-/// How far the clock of the place may be from that of this host before nothing is removed there any more.
+/// If the clocks of the place and of this host differ by more than this, no backups are removed.
 const MOST_DIFFERENCE: Duration = Duration::from_hours(12);
-/// How much of a failure is kept.
+/// The maximum length of a recorded failure.
 const FAILURE_CHARACTERS: usize = 4000;
 
-/// A backup that is complete.
+/// A complete backup.
 #[derive(Debug)]
-pub struct Stored {
+pub struct StoredBackup {
     pub run: Run,
     pub manifest: Manifest,
-    /// Older backups that were removed.
+    /// The number of older backups that were removed.
     pub removed: usize,
 }
 
@@ -57,16 +58,16 @@ pub struct Offsite {
     recipients: Vec<Recipient>,
     signer: Arc<Signer>,
     commit_signer: Arc<Signer>,
-    kept: Kept,
+    kept: Retention,
     journal_kept: Duration,
     waiting: PathBuf,
-    /// `None`: only backups leave the host, no commits.
+    /// `None` if only backups are sent, and no commits.
     pub(super) outgoing: Option<OutgoingDirectory>,
     busy: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl Offsite {
-    /// `None`: the settings name no place.
+    /// `None` if no place is configured.
     pub(crate) fn configured(
         config: &Config,
         snapshots: Snapshots,
@@ -77,11 +78,12 @@ impl Offsite {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if place.directory().is_some_and(|place| real(&place).starts_with(real(&config.data.directory))) {
             return Err(
-                "offsite.url is in the data directory, and would be lost with it: name a place outside of this host".to_owned()
+                "offsite.url is in the data directory, so the backups would be lost with it: choose a place outside of this host"
+                    .to_owned(),
             );
         }
         let recipient = |text: &String| {
-            text.parse().map_err(|error: AgeError| format!("offsite.recipients: {text}: {error}; check it for a typing error"))
+            text.parse().map_err(|error: AgeError| format!("offsite.recipients: {text}: {error}; check it for typing errors"))
         };
         let recipients = config.offsite.recipients.iter().map(recipient).collect::<Result<_, String>>()?;
         let signer = Arc::new(manifest::signer(key).map_err(|error| error.to_string())?);
@@ -89,13 +91,13 @@ impl Offsite {
         let outgoing = config.offsite.sends_commits().then_some(outgoing);
         let journal_days = if outgoing.is_some() { config.offsite.journal_days } else { 0 };
         let journal_kept = Duration::from_hours(24) * journal_days;
-        let (kept, waiting, busy) = (Kept::new(&config.offsite), directory.join(WAITING), Arc::default());
+        let (kept, waiting, busy) = (Retention::new(&config.offsite), directory.join(WAITING), Arc::default());
         Ok(Some(Self { snapshots, place, recipients, signer, commit_signer, kept, journal_kept, waiting, outgoing, busy }))
     }
 
-    /// Writes a backup, and keeps what came of it either way. One that has to wait for something else is no run yet.
+    /// Writes a backup and records the result. If it has to wait for another operation, nothing is recorded.
     #[allow(clippy::disallowed_methods, reason = "how long it takes is measured in monotonic time")]
-    pub async fn back_up(&self, intent: Intent) -> Result<Stored, OffsiteError> {
+    pub async fn back_up(&self, intent: Intent) -> Result<StoredBackup, OffsiteError> {
         let _one = self.busy.try_lock().map_err(|_| UpkeepError::Busy)?;
         let (started, at) = (Instant::now(), self.snapshots.clock.now());
         let installation = self.snapshots.store.read(Installation::read)?;
@@ -124,15 +126,15 @@ impl Offsite {
             outgoing.end_backup()?;
         }
         let removed = self.remove_surplus(&manifest).await.unwrap_or_else(|error| {
-            tracing::warn!(%error, "old backups outside of this host could not be removed");
+            tracing::warn!(%error, "cannot remove old off-site backups");
             0
         });
-        Ok(Stored { run, manifest, removed })
+        Ok(StoredBackup { run, manifest, removed })
     }
 
     async fn attempt(&self, id: &str, at: Timestamp, installation: &Installation) -> Result<Manifest, OffsiteError> {
         self.prepare()?;
-        let taken = self.snapshots.take_unnoted(self.waiting.clone(), RunKind::Offsite).await?;
+        let taken = self.snapshots.take_unrecorded(self.waiting.clone(), RunKind::Offsite).await?;
         let stored = self.store_away(id, at, installation, &taken.report?).await;
         self.clear()?;
         stored
@@ -146,13 +148,13 @@ impl Offsite {
             let device =
                 |path: &Path| std::fs::metadata(path).map(|data| data.dev()).map_err(|error| OffsiteError::file(path, error));
             if device(&place)? == device(parent)? {
-                tracing::warn!(directory = %place.display(), "the place of the backups is on the disk of the snapshots: is it mounted?");
+                tracing::warn!(directory = %place.display(), "the backup place is on the same disk as the snapshots: is it mounted?");
             }
         }
         self.clear()
     }
 
-    /// Removes the snapshot that waits. A server that ended in the middle has left one.
+    /// Removes the waiting snapshot. An interrupted server may have left one.
     fn clear(&self) -> Result<(), OffsiteError> {
         match std::fs::remove_file(&self.waiting) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(OffsiteError::file(&self.waiting, error)),
@@ -169,11 +171,11 @@ impl Offsite {
     ) -> Result<Manifest, OffsiteError> {
         let name = if self.recipients.is_empty() { "snapshot" } else { "snapshot.age" };
         let installation_id = show_installation(installation.id);
-        // What waits here also says which openings this one follows.
+        // The waiting segments also show which journals this backup follows.
         let waiting = self.waiting_segments().await?;
         let (earlier, sent) = self.place.contents(&installation_id).await?;
         let known = [waiting, sent].concat();
-        // Also those of an earlier installation key, whose signature cannot be checked any more.
+        // Includes backups with an earlier installation key, although their signature can no longer be verified.
         let highest = earlier.iter().filter_map(Entry::manifest).map(|manifest| manifest.number).max();
         let draft = Manifest {
             format: manifest::FORMAT,
@@ -206,31 +208,31 @@ impl Offsite {
         Ok(outgoing.segments()?)
     }
 
-    /// With a wrong clock, everything would seem old.
+    /// Does nothing if a clock is wrong, because then all backups could seem old.
     async fn remove_surplus(&self, manifest: &Manifest) -> Result<usize, OffsiteError> {
         let now = self.snapshots.clock.now();
         let (here, there) = (Clock::System.now(), self.place.stored_at(manifest).await?);
         if there.since(here).max(here.since(there)) > MOST_DIFFERENCE {
-            tracing::warn!(%here, %there, "no old backup is removed: the clocks of this host and of the place of the backups differ");
+            tracing::warn!(%here, %there, "old backups are not removed: the clocks of this host and of the backup place differ");
             return Ok(0);
         }
         let key = self.signer.public_key()?;
         self.place.remove_surplus(&manifest.installation_id, &key, self.kept, (now, now - self.journal_kept)).await
     }
 
-    /// Sends a segment of commits.
+    /// Uploads a segment of commits.
     pub(super) async fn put_commits(&self, segment: (&str, SegmentName), content: Vec<u8>) -> Result<(), OffsiteError> {
         self.place.put_commits(segment, content, &self.recipients, &self.commit_signer).await
     }
 
-    /// Whether any second since the last backup can be restored, or need not be.
+    /// Whether no commit since the last backup was lost. Always true if commits are not sent.
     pub(super) fn is_complete(&self) -> Result<bool, StoreError> {
         let Some(outgoing) = &self.outgoing else { return Ok(true) };
         Ok(outgoing.base(self.snapshots.store.read(Installation::read)?.key_fingerprint).is_some())
     }
 
-    /// Fails when the place has no backup of this installation, such as when it is not mounted. If only the one is gone that commits follow,
-    /// the next backup has them.
+    /// Fails if the place has no backup of this installation, for example because it is not mounted. If only the backup that
+    /// the commits follow is missing, requests a new backup, which will contain them.
     pub(super) async fn ensure_base(&self, installation: &Installation) -> Result<(), OffsiteError> {
         let Some(outgoing) = &self.outgoing else { return Ok(()) };
         let (Some(base), installation_id) = (outgoing.base(installation.key_fingerprint), show_installation(installation.id))
@@ -241,14 +243,14 @@ impl Offsite {
             return Ok(());
         }
         if self.place.has(&installation_id, None).await? {
-            tracing::warn!(backup = base, "the backup that changes follow was removed; the next one is made soon");
+            tracing::warn!(backup = base, "the backup that the changes follow was removed; a new backup will be written soon");
             return Ok(outgoing.set_incomplete()?);
         }
-        Err(OffsiteError::Place(format!("the backup {base} that they follow is not there: is the place of the backups mounted?")))
+        Err(OffsiteError::Place(format!("the backup {base} that the changes follow is missing: is the backup place mounted?")))
     }
 
-    /// When an older copy of the store is put back, the place has a newer backup or commits that this store does not have. The next backup
-    /// says which ones these are.
+    /// Detects that an older copy of the store was put back: then the place has a newer backup or commits that this store
+    /// does not have. Requests a new backup, whose manifest lists them.
     pub(super) async fn ensure_only_branch(
         &self,
         installation: &Installation,
@@ -263,7 +265,7 @@ impl Offsite {
         let follows = |name: &SegmentName, own: &SegmentName| name.journal != own.journal && name.last > own.before.number;
         let is_other = |name: &SegmentName| !base.has_left(name.journal) && waiting.iter().any(|own| follows(name, own));
         if sent.iter().any(is_other) || backups.iter().any(|manifest| manifest.number > base.number) {
-            tracing::warn!("the place of the backups has changes that this store does not have; a new backup is made soon");
+            tracing::warn!("the backup place has changes that this store does not have; a new backup will be written soon");
             outgoing.set_incomplete()?;
         }
         Ok(())

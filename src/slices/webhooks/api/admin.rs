@@ -1,4 +1,4 @@
-//! `/internal/admin/tenants/{id}/webhooks`: endpoints of any tenant, for whoever may open the admin socket.
+//! `/internal/admin/tenants/{id}/webhooks`: endpoints of any tenant, for callers of the admin socket.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ use super::{
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct AdminWebhooksApi {
 impl AdminWebhooksApi {
     /// Create a webhook endpoint in a tenant
     ///
-    /// The answer holds the secret, this once.
+    /// Creates an endpoint. The response contains the secret. tenantd shows it only once.
     #[oai(path = "/:id/webhooks", method = "post", operation_id = "create_tenant_webhook")]
     async fn create_tenant_webhook(
         &self,
@@ -65,7 +65,7 @@ impl AdminWebhooksApi {
 
     /// Delete a webhook endpoint of a tenant
     ///
-    /// What waits for it is not sent any more.
+    /// Deletes the endpoint. Waiting deliveries are not sent.
     #[oai(path = "/:id/webhooks/:webhook_id", method = "delete", operation_id = "delete_tenant_webhook")]
     async fn delete_tenant_webhook(
         &self,

@@ -1,4 +1,4 @@
-//! `/api/admin/webhooks`: the collection, with the target of a change in the query or in the body.
+//! `/api/admin/webhooks`: the collection. A change names its endpoint in the query or in the body.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use poem_openapi::{Object, OpenApi};
 use tenantd_base::id::WebhookId;
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Filter, Judged, OptionalBody, target},
+    input::{Filter, Lenient, OptionalBody, target},
     need::{Allowed, WebhooksRead, WebhooksWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -26,7 +26,7 @@ use super::{
 
 #[derive(Debug, Object)]
 struct ListWebhooks {
-    /// Endpoints in one of these states.
+    /// Return only endpoints in these states.
     #[oai(validator(min_items = 1, max_items = 3))]
     status: Option<Vec<WantedStatus>>,
     #[oai(flatten)]
@@ -35,7 +35,7 @@ struct ListWebhooks {
 
 #[derive(Debug, Object)]
 struct WebhookTargetQuery {
-    /// The endpoint, unless the body names it.
+    /// The id of the endpoint. Leave it out if the body has `id`.
     id: Option<WebhookId>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct WebhooksApi {
 impl WebhooksApi {
     /// List webhook endpoints
     ///
-    /// The tenant's endpoints, newest first, without their secrets.
+    /// Returns the tenant's endpoints, newest first, without their secrets.
     #[oai(path = "/", method = "get", operation_id = "list_webhooks")]
     async fn list_webhooks(&self, auth: Allowed<WebhooksRead>, query: Filter<ListWebhooks>) -> Result<Listed<Webhook>, Problem> {
         let request = PageRequest::new(&auth.context, &query.0.page)?;
@@ -75,14 +75,14 @@ impl WebhooksApi {
 
     /// Create a webhook endpoint
     ///
-    /// It gets the events that you may read, now and later: an event of a ticket needs `tickets:read`.
-    /// The answer holds the secret that signs its deliveries, this once. The endpoint gets the events that happen from now on.
+    /// Creates an endpoint that receives the events that happen from now on, as far as you may read them: an event of a ticket
+    /// needs `tickets:read`. The response contains the secret that signs the deliveries. tenantd shows it only once.
     #[oai(path = "/", method = "post", operation_id = "create_webhook")]
     async fn create_webhook(
         &self,
         auth: Allowed<WebhooksWrite>,
         idempotency_key: IdempotencyKey,
-        body: Judged<CreateWebhook>,
+        body: Lenient<CreateWebhook>,
     ) -> Result<Created<WebhookWithSecret>, Problem> {
         let new = NewEndpoint::from(body.0);
         self.core.vet(&new.url, &new.faults, auth.principal.tenant_kind).await?;
@@ -99,16 +99,16 @@ impl WebhooksApi {
 
     /// Change a webhook endpoint
     ///
-    /// The endpoint is named by `?id=` or by `id` in the body. What the body does not name stays as it is, but for the values of custom
-    /// headers: they are bound to the scheme, host and port of `url` and to `ca_certificate_pem`. If you change one of these without
-    /// sending `headers` again, tenantd removes them, and `header_names` of the answer is empty.
+    /// Changes the endpoint that `?id=` or `id` in the body names. Fields that the body leaves out keep their values, except for
+    /// custom headers. Their values are bound to the scheme, host and port of `url` and to `ca_certificate_pem`. If you change one
+    /// of these without sending `headers` again, tenantd removes them, and `header_names` in the response is empty.
     #[oai(path = "/", method = "put", operation_id = "update_webhook")]
     async fn update_webhook(
         &self,
         auth: Allowed<WebhooksWrite>,
         query: Filter<WebhookTargetQuery>,
         if_match: IfMatch,
-        body: Judged<UpdateWebhook>,
+        body: Lenient<UpdateWebhook>,
     ) -> Result<Changed<Webhook>, Problem> {
         let id = target(query.0.id, body.0.id)?;
         record::update(&self.core, &auth, id, if_match, body.0).await
@@ -116,7 +116,7 @@ impl WebhooksApi {
 
     /// Delete a webhook endpoint
     ///
-    /// The endpoint is named by `?id=` or by `id` in the body. What waits for it is not sent any more.
+    /// Deletes the endpoint that `?id=` or `id` in the body names. Waiting deliveries are not sent.
     #[oai(path = "/", method = "delete", operation_id = "delete_webhook")]
     async fn delete_webhook(
         &self,

@@ -1,4 +1,4 @@
-//! `/api/admin/webhooks/{id}/deliveries` and what is made of them: redelivery, replay, figures.
+//! `/api/admin/webhooks/{id}/deliveries`, redelivery, replay and metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +11,7 @@ use tenantd_base::{
 };
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Filter, Judged},
+    input::{Filter, Lenient},
     need::{Allowed, WebhooksRead, WebhooksWrite},
     page::{PageQuery, PageRequest},
     problem::{FieldError, Place, Problem},
@@ -38,15 +38,15 @@ use super::{
 
 #[derive(Debug, Object)]
 struct ListDeliveries {
-    /// Deliveries in one of these states.
+    /// Return only deliveries in these states.
     #[oai(validator(min_items = 1, max_items = 7))]
     status: Option<Vec<DeliveryStatus>>,
-    /// Of these kinds of events: exact ones, `ticket.*`, or `*`.
+    /// Return only deliveries of these kinds of events: exact names, patterns such as `ticket.*`, or `*`.
     #[oai(rename = "type", validator(min_items = 1, max_items = 64))]
     kinds: Option<Vec<String>>,
-    /// Of events from this time on.
+    /// Return only deliveries of events from this time on.
     since: Option<Timestamp>,
-    /// Of events before this time.
+    /// Return only deliveries of events before this time.
     until: Option<Timestamp>,
     #[oai(flatten)]
     page: PageQuery,
@@ -63,7 +63,7 @@ word_type! {
 
 #[derive(Debug, Object)]
 struct WebhookStatsQuery {
-    /// How far back to look. A day when absent.
+    /// The period up to now. Defaults to `24h`.
     range: Option<WebhookStatsRange>,
 }
 
@@ -75,7 +75,8 @@ pub(crate) struct DeliveriesApi {
 impl DeliveriesApi {
     /// List deliveries
     ///
-    /// The deliveries of an endpoint, the newest event first. A page can have fewer than `limit` and still be continued.
+    /// Returns the deliveries of an endpoint, newest event first. A page can contain fewer than `limit` deliveries although more
+    /// follow.
     #[oai(path = "/:id/deliveries", method = "get", operation_id = "list_webhook_deliveries")]
     async fn list_webhook_deliveries(
         &self,
@@ -107,7 +108,7 @@ impl DeliveriesApi {
 
     /// Read a delivery
     ///
-    /// Shows the delivery with its attempts.
+    /// Returns the delivery with its attempts.
     #[oai(path = "/:id/deliveries/:delivery_id", method = "get", operation_id = "read_webhook_delivery")]
     async fn read_webhook_delivery(
         &self,
@@ -122,9 +123,9 @@ impl DeliveriesApi {
 
     /// Deliver again
     ///
-    /// Sends the event again at once, whatever became of its delivery, and starts the schedule from the beginning. This also works while
-    /// tenantd waits because the receiver failed; a success ends that wait for all events. The event's id stays the same. You need the scopes
-    /// that read the event.
+    /// Sends the event again now, regardless of the delivery's status, and restarts the retry schedule. This also works while
+    /// deliveries wait because the receiver failed; a success ends that wait for all events. The event keeps its id. You need the
+    /// scopes that read the event.
     #[oai(path = "/:id/deliveries/:delivery_id/redeliver", method = "post", operation_id = "redeliver_webhook_delivery")]
     async fn redeliver_webhook_delivery(
         &self,
@@ -140,29 +141,29 @@ impl DeliveriesApi {
                 service.check_readable(&before.kind, held)?;
                 events::read_one(tx, seq)?.ok_or(WebhookError::EventGone)?;
                 let mut counted = Counted::default();
-                let after = ledger::ask_again(tx, endpoint, seq, &before, (Trigger::Manual, act.now), &mut counted)?;
+                let after = ledger::request_attempt(tx, endpoint, seq, &before, (Trigger::Manual, act.now), &mut counted)?;
                 ledger::settle_counts(tx, endpoint, counted, |_| {})?;
                 let location = format!("{}/deliveries/{}", record::path(id.0), delivery_id.0);
                 Ok::<_, WebhookError>(Accepted::new(&WebhookDelivery::new(id.0, &after), &location))
             })
             .await?;
         if let Some(seq) = self.core.store.read(|tx| events::place_of(tx, endpoint.0, number_of(delivery_id.0)))? {
-            self.core.dispatch.ask(endpoint, seq);
+            self.core.dispatch.request_delivery(endpoint, seq);
         }
         Ok(reply)
     }
 
     /// Replay events
     ///
-    /// Sends events of a range to the endpoint again, in the background: those that both you and the endpoint's owner can read. `Location`
-    /// names where the progress can be read.
+    /// Sends a range of past events to the endpoint again, in the background. It sends only events that both you and the endpoint's
+    /// owner may read. Poll the URL in `Location` for the progress.
     #[oai(path = "/:id/replay", method = "post", operation_id = "replay_webhook")]
     async fn replay_webhook(
         &self,
         auth: Allowed<WebhooksWrite>,
         id: Path<WebhookId>,
         idempotency_key: IdempotencyKey,
-        body: Judged<ReplayWebhook>,
+        body: Lenient<ReplayWebhook>,
     ) -> Result<Accepted<WebhookReplay>, Problem> {
         check_range(&body.0)?;
         let (endpoint, new) = ((auth.principal.tenant_id, id.0), NewReplay::from(body.0));
@@ -180,7 +181,7 @@ impl DeliveriesApi {
 
     /// Read the progress of a replay
     ///
-    /// The last twenty replays of an endpoint that have ended stay readable.
+    /// Returns the replay. tenantd keeps the last twenty finished replays of an endpoint.
     #[oai(path = "/:id/replays/:operation_id", method = "get", operation_id = "read_webhook_replay")]
     async fn read_webhook_replay(
         &self,
@@ -193,9 +194,9 @@ impl DeliveriesApi {
         Ok(Answer::new(&WebhookReplay::new(id.0, operation_id.0, &replay)))
     }
 
-    /// Read the figures of a webhook endpoint
+    /// Read the metrics of a webhook endpoint
     ///
-    /// What was delivered and what failed, hour by hour, with the latency of the attempts.
+    /// Returns how many deliveries succeeded and failed, hour by hour, with the latency of the attempts.
     #[oai(path = "/:id/stats", method = "get", operation_id = "read_webhook_stats")]
     async fn read_webhook_stats(
         &self,
@@ -227,15 +228,15 @@ impl DeliveriesApi {
 fn check_range(body: &ReplayWebhook) -> Result<(), Problem> {
     let mut errors = Vec::new();
     if body.from_seq.is_some() == body.since.is_some() {
-        errors.push(FieldError::pointer("", "required", "say where to start: either from_seq or since"));
+        errors.push(FieldError::pointer("", "required", "set either `from_seq` or `since`"));
     }
     if body.to_seq.is_some() && body.until.is_some() {
-        errors.push(FieldError::pointer("", "ambiguous", "say where to end: either to_seq or until"));
+        errors.push(FieldError::pointer("", "ambiguous", "set `to_seq` or `until`, not both"));
     }
     if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
 }
 
-/// The delivery that an id names, and the place of its event in the log. An id that only resembles one names nothing.
+/// Finds the delivery with this id, and the position of its event in the log. An id must match completely.
 fn find(tx: &impl Read, endpoint: EndpointKey, id: DeliveryId) -> Result<(u64, Delivery), WebhookError> {
     repo::get(tx, endpoint)?.ok_or(WebhookError::NotFound)?;
     let seq = events::place_of(tx, endpoint.0, number_of(id))?.ok_or(WebhookError::NoDelivery)?;
@@ -247,7 +248,7 @@ fn find(tx: &impl Read, endpoint: EndpointKey, id: DeliveryId) -> Result<(u64, D
     }
 }
 
-/// An unknown kind of event is told where it was given.
+/// Reports an unknown kind of event at the parameter that contains it.
 fn in_type(error: WebhookError) -> Problem {
     let mut problem = Problem::from(error);
     for error in &mut problem.errors {

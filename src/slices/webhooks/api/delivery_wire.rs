@@ -1,4 +1,4 @@
-//! Deliveries, attempts, replays and figures as clients see and send them.
+//! The wire types of deliveries, attempts, replays and metrics.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::super::{
     stats::{Figures, start_of},
 };
 
-/// How `response_body` is written.
+/// The encoding of `response_body`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum, Serialize)]
 #[oai(rename_all = "lowercase")]
 #[serde(rename_all = "lowercase")]
@@ -34,32 +34,33 @@ pub(super) enum BodyEncoding {
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct DeliveryAttempt {
-    /// The number of the attempt, from 1.
+    /// The number of the attempt, starting at 1.
     pub(super) number: u32,
     pub(super) trigger: Trigger,
     pub(super) started_at: Timestamp,
-    /// Milliseconds to resolve the name.
+    /// The duration of the DNS lookup in milliseconds.
     pub(super) dns_ms: u32,
-    /// Milliseconds to connect.
+    /// The time to connect in milliseconds.
     pub(super) connect_ms: u32,
-    /// Milliseconds of the TLS handshake.
+    /// The duration of the TLS handshake in milliseconds.
     pub(super) tls_ms: u32,
-    /// Milliseconds to the first byte of the answer.
+    /// The time to the first byte of the response in milliseconds.
     pub(super) first_byte_ms: u32,
-    /// Milliseconds of the whole attempt.
+    /// The duration of the whole attempt in milliseconds.
     pub(super) total_ms: u32,
-    /// The address that was connected to.
+    /// The IP address that tenantd connected to. Absent if it did not connect.
     pub(super) remote_ip: Option<String>,
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response. Absent if there was no response.
     pub(super) status: Option<u16>,
+    /// Why there was no response. Absent if there was one.
     pub(super) error: Option<AttemptError>,
-    /// The beginning of the answer's body, at most 4 KiB.
+    /// The beginning of the response body, at most 4 KiB. Absent if it is empty.
     pub(super) response_body: Option<String>,
-    /// `base64` when the bytes are no text in UTF-8.
+    /// `base64` if the body is not valid UTF-8.
     pub(super) response_body_encoding: Option<BodyEncoding>,
-    /// Whether the answer had more.
+    /// Whether the response body was longer. Absent if it was not.
     pub(super) response_body_truncated: Option<bool>,
-    /// The wait in seconds that the answer asked for, as far as it counts.
+    /// The wait in seconds that the response requested with `Retry-After`, as far as tenantd honors it.
     pub(super) retry_after: Option<u32>,
     pub(super) decision: Decision,
     pub(super) next_attempt_at: Option<Timestamp>,
@@ -90,13 +91,13 @@ impl From<delivery::Attempt> for DeliveryAttempt {
     }
 }
 
-/// What came of a test.
+/// The result of a test.
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookTest {
-    /// Whether the receiver took the event, so answered with a status from 200 to 299.
+    /// Whether the receiver accepted the event with a status from 200 to 299.
     pub(super) succeeded: bool,
-    /// What the receiver did, in a sentence.
+    /// Describes the response of the receiver in a sentence.
     pub(super) message: String,
     #[oai(flatten)]
     #[serde(flatten)]
@@ -106,29 +107,29 @@ pub(super) struct WebhookTest {
 impl WebhookTest {
     pub(super) fn new(attempt: delivery::Attempt, timeout: Duration) -> Self {
         let succeeded = attempt.decision == Decision::Delivered;
-        Self { succeeded, message: told(&attempt, timeout), attempt: attempt.into() }
+        Self { succeeded, message: describe_response(&attempt, timeout), attempt: attempt.into() }
     }
 }
 
-/// What a receiver did, in a sentence.
-fn told(attempt: &delivery::Attempt, timeout: Duration) -> String {
+/// Describes the response of a receiver in a sentence.
+fn describe_response(attempt: &delivery::Attempt, timeout: Duration) -> String {
     let text = match (attempt.status, attempt.error) {
         (Some(status @ 200..300), _) => return format!("The receiver answered {status}."),
         (Some(status @ 300..400), _) => {
-            return format!("The receiver answered {status}. tenantd follows no redirects: use the URL that it redirects to.");
+            return format!("The receiver answered {status}. tenantd does not follow redirects. Use the URL that it redirects to.");
         }
-        (Some(410), _) => "The receiver answered 410. To an event, this answer disables the endpoint.",
+        (Some(410), _) => "The receiver answered 410. As a response to an event, this status disables the endpoint.",
         (Some(status), _) => return format!("The receiver answered {status}. Only a status from 200 to 299 is a success."),
         (None, Some(AttemptError::Dns)) => "The host name could not be resolved.",
         (None, Some(AttemptError::Blocked)) => "The address is not allowed as a target.",
-        (None, Some(AttemptError::Connect)) => "The receiver could not be reached: check its host, its port and its firewall.",
-        (None, Some(AttemptError::Tls)) => "The TLS handshake failed: check the receiver's certificate and `ca_certificate_pem`.",
+        (None, Some(AttemptError::Connect)) => "tenantd could not connect to the receiver. Check its host, port and firewall.",
+        (None, Some(AttemptError::Tls)) => "The TLS handshake failed. Check the receiver's certificate and `ca_certificate_pem`.",
         (None, Some(AttemptError::Timeout)) => {
             return format!("The receiver did not answer within {} seconds.", timeout.as_secs());
         }
-        (None, Some(AttemptError::Reset)) => "The receiver closed the connection before it had answered.",
+        (None, Some(AttemptError::Reset)) => "The receiver closed the connection before it answered.",
         (None, Some(AttemptError::Protocol)) => "The receiver's answer was not valid HTTP.",
-        (None, Some(AttemptError::Interrupted) | None) => "tenantd was stopped before the receiver had answered.",
+        (None, Some(AttemptError::Interrupted) | None) => "tenantd stopped before the receiver answered.",
     };
     text.to_owned()
 }
@@ -148,15 +149,15 @@ fn show_body(body: &[u8], truncated: bool) -> (Option<String>, BodyEncoding) {
     }
 }
 
-/// An event on its way to an endpoint.
+/// An event that is delivered to an endpoint.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookDelivery {
     pub(super) id: DeliveryId,
-    /// The endpoint.
+    /// The endpoint that receives the event.
     pub(super) webhook_id: WebhookId,
-    /// The event, which is also the `webhook-id` of every attempt.
+    /// The event. Every attempt sends its id as `webhook-id`.
     pub(super) event_id: EventId,
     /// The kind of the event.
     #[oai(rename = "type")]
@@ -165,16 +166,18 @@ pub(super) struct WebhookDelivery {
     /// The event's number in the tenant's sequence.
     pub(super) seq: u64,
     pub(super) status: DeliveryStatus,
-    /// How many attempts were made.
+    /// The number of attempts so far.
     pub(super) attempt_count: u32,
-    /// The HTTP status of the last attempt.
+    /// The HTTP status of the last attempt. Absent if it got no response.
     pub(super) last_status: Option<u16>,
+    /// Why the last attempt got no response. Absent if it got one.
     pub(super) last_error: Option<AttemptError>,
     pub(super) next_attempt_at: Option<Timestamp>,
+    /// Why the delivery was skipped. Absent unless `status` is `skipped`.
     pub(super) skipped_reason: Option<Word<DisabledReason>>,
     /// When the event happened.
     pub(super) created_at: Timestamp,
-    /// When the delivery came to its end.
+    /// When the delivery reached its final status. Absent while it waits.
     pub(super) settled_at: Option<Timestamp>,
 }
 
@@ -206,7 +209,7 @@ pub(super) struct WebhookDeliveryWithAttempts {
     #[oai(flatten)]
     #[serde(flatten)]
     pub(super) delivery: WebhookDelivery,
-    /// The newest attempts, at most 32, in order.
+    /// The newest attempts in order, at most 32.
     pub(super) attempts: Vec<DeliveryAttempt>,
 }
 
@@ -217,47 +220,47 @@ impl WebhookDeliveryWithAttempts {
     }
 }
 
-/// Which events to send again. From `from_seq` or `since` on; up to and with `to_seq`, or before `until`. `from_seq` and `to_seq` are
-/// the `seq` of an event.
+/// The events to send again: from `from_seq` or `since` on, up to and including `to_seq` or before `until`. `from_seq` and `to_seq`
+/// are `seq` values of events.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct ReplayWebhook {
-    /// The first event.
+    /// The `seq` of the first event. Set this or `since`.
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) from_seq: Option<u64>,
-    /// Events from this time on, in place of `from_seq`.
+    /// Start with the first event at or after this time. Set this or `from_seq`.
     pub(super) since: Option<Timestamp>,
-    /// The last event. The newest when absent.
+    /// The `seq` of the last event. Defaults to the newest event.
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) to_seq: Option<u64>,
-    /// Events before this time, in place of `to_seq`.
+    /// End before this time. Cannot be combined with `to_seq`.
     pub(super) until: Option<Timestamp>,
-    /// Which of these events, by what became of them.
+    /// Which of these events to send, by the status of their deliveries.
     pub(super) only: Only,
 }
 
-/// Events that an endpoint did not get while it was disabled, and the request that sends them.
+/// Events that an endpoint missed while it was disabled, and the request that sends them.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct MissedEvents {
-    /// How many events were skipped and not sent since.
+    /// The number of events that were skipped and have not been sent since.
     pub(super) events: u64,
-    /// Whether there may be more: only the last 5,000 deliveries are counted.
+    /// Whether there may be more events. Only the last 5,000 deliveries are counted.
     pub(super) more: bool,
-    /// When the first of them happened.
+    /// When the first of these events happened.
     pub(super) since: Timestamp,
-    /// The request that sends them.
+    /// The request that sends the missed events.
     pub(super) replay: ReplayOffer,
 }
 
 /// A request that sends events again.
 #[derive(Debug, Object, Serialize)]
 pub(super) struct ReplayOffer {
-    /// The method of the request.
+    /// The HTTP method of the request.
     pub(super) method: String,
     /// The path of the request.
     pub(super) path: String,
-    /// The body of the request.
+    /// The JSON body of the request.
     pub(super) body: ReplayWebhook,
 }
 
@@ -277,22 +280,22 @@ impl From<ReplayWebhook> for NewReplay {
     }
 }
 
-/// A replay under way or done.
+/// A replay in progress or finished.
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookReplay {
     pub(super) id: OperationId,
-    /// The endpoint.
+    /// The endpoint that receives the events.
     pub(super) webhook_id: WebhookId,
     pub(super) status: ReplayStatus,
-    /// How much of the range was looked at, in percent.
+    /// How much of the range was examined, in percent.
     pub(super) progress: u64,
-    /// The first number of the replay.
+    /// The `seq` of the first event of the range.
     pub(super) from_seq: u64,
-    /// The last number of the replay.
+    /// The `seq` of the last event of the range.
     pub(super) to_seq: u64,
     pub(super) only: Only,
-    /// Deliveries that were made due.
+    /// The number of deliveries that the replay has queued so far.
     pub(super) queued: u64,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
@@ -315,30 +318,30 @@ impl WebhookReplay {
     }
 }
 
-/// What happened in an hour, or in all.
+/// The metrics of an hour, or the total.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WebhookFigures {
-    /// The start of the hour; absent for the total.
+    /// The start of the hour. Absent for the total.
     pub(super) at: Option<Timestamp>,
-    /// Attempts that were made.
+    /// The number of attempts.
     pub(super) attempts: u64,
-    /// Attempts that failed.
+    /// The number of failed attempts.
     pub(super) failed_attempts: u64,
-    /// Deliveries that succeeded.
+    /// The number of deliveries that succeeded.
     pub(super) delivered: u64,
-    /// Deliveries whose retries are over.
+    /// The number of deliveries that used up their retries.
     pub(super) exhausted: u64,
-    /// Deliveries that the receiver asked to stop.
+    /// The number of deliveries that the receiver asked to stop.
     pub(super) aborted: u64,
-    /// Events that were not sent because the endpoint was disabled.
+    /// The number of events that were not sent because the endpoint was disabled.
     pub(super) skipped: u64,
-    /// Deliveries given up because too many waited, or because the event is no longer kept.
+    /// The number of deliveries that were given up because too many waited or the event was past its retention.
     pub(super) expired: u64,
-    /// How long half of the attempts took at most, to the bucket.
+    /// The median latency of the attempts in milliseconds, rounded up to a bucket. Absent without attempts.
     pub(super) p50_ms: Option<u32>,
-    /// The time that 95 % of attempts took less than, in milliseconds.
+    /// The 95th percentile of the latency in milliseconds, rounded up to a bucket. Absent without attempts.
     pub(super) p95_ms: Option<u32>,
 }
 
@@ -359,12 +362,14 @@ impl WebhookFigures {
     }
 }
 
-/// The figures of an endpoint, hour by hour. Hours in which nothing happened are left out.
+/// The metrics of an endpoint, hour by hour. Hours without activity are left out.
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookStats {
-    /// The time that the figures begin at.
+    /// The start of the period.
     pub(super) since: Timestamp,
+    /// The metrics of the whole period.
     pub(super) total: WebhookFigures,
+    /// The metrics of each hour, oldest first.
     pub(super) hours: Vec<WebhookFigures>,
 }

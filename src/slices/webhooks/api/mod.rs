@@ -1,4 +1,4 @@
-//! Webhooks on the wire.
+//! The API of webhooks.
 
 mod admin;
 mod collection;
@@ -37,7 +37,7 @@ use super::{
 
 #[derive(Tags)]
 enum Area {
-    /// Endpoints that get events as they happen, and what was delivered to them.
+    /// Endpoints that receive events as they happen, and the deliveries to them.
     Webhooks,
 }
 
@@ -48,11 +48,14 @@ impl From<WebhookError> for Problem {
             WebhookError::NotReadable(lacking) => Self::from(*lacking),
             WebhookError::LimitReached { most } => Self::new(
                 Code::LimitReached,
-                format!("The tenant has {most} webhook endpoints, which is the most; delete one that is not needed."),
+                format!(
+                    "The tenant already has {most} webhook endpoints, which is the limit. Delete an endpoint that you no longer need."
+                ),
             ),
-            WebhookError::TooManyReplays { most } => {
-                Self::new(Code::LimitReached, format!("{most} replays of this endpoint are under way; wait for one to end."))
-            }
+            WebhookError::TooManyReplays { most } => Self::new(
+                Code::LimitReached,
+                format!("This endpoint already has {most} replays in progress, which is the limit. Wait for one to finish."),
+            ),
             WebhookError::Invalid(faults) => faults.into(),
             WebhookError::Blocked(_) => {
                 let mut problem = Self::new(Code::TargetNotAllowed, "The address of the URL is not allowed as a target.");
@@ -61,7 +64,7 @@ impl From<WebhookError> for Problem {
             }
             WebhookError::WrongState(status) => Self::new(Code::InvalidTransition, wrong_state(status)),
             WebhookError::EventGone => {
-                Self::new(Code::InvalidTransition, "The event is past its retention, so there is nothing left to send.")
+                Self::new(Code::InvalidTransition, "The event is past its retention, so its body is no longer available.")
             }
             WebhookError::Stale(stale) => stale.into(),
             WebhookError::Event(error) => Self::internal(error),
@@ -73,13 +76,13 @@ impl From<WebhookError> for Problem {
 
 fn wrong_state(status: EndpointStatus) -> &'static str {
     match status {
-        EndpointStatus::Disabled(_) => "The endpoint is disabled; enable it first.",
-        EndpointStatus::Paused => "The endpoint is paused; resume it instead.",
-        EndpointStatus::Active => "The endpoint is active.",
+        EndpointStatus::Disabled(_) => "The endpoint is disabled. Enable it first.",
+        EndpointStatus::Paused => "The endpoint is paused, not disabled. Resume it instead.",
+        EndpointStatus::Active => "The endpoint is already active.",
     }
 }
 
-/// An endpoint as it is shown, with what waits for it.
+/// The wire form of an endpoint, including its waiting deliveries.
 fn show(core: &Core, tx: &impl Read, endpoint: Endpoint, now: Timestamp) -> Result<Webhook, WebhookError> {
     let key: EndpointKey = (endpoint.tenant_id, endpoint.id);
     let mut state = repo::state(tx, key)?;

@@ -1,4 +1,4 @@
-//! `/api/admin/webhooks/{id}/…`: what can be done with an endpoint beside changing it.
+//! `/api/admin/webhooks/{id}/…`: actions on an endpoint.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +37,7 @@ use super::{
 };
 
 const DEFAULT_GRACE_SECONDS: u32 = 86_400;
-/// A test answers within the time that a request may take.
+/// A test must end within the time limit of a request.
 const LONGEST_TEST: Duration = Duration::from_secs(20);
 
 type Transition = fn(&mut WriteTx, &mut Act, WebhookId, &ExpectedVersion) -> Result<Endpoint, WebhookError>;
@@ -48,9 +48,10 @@ pub(crate) struct OperationsApi {
 
 #[OpenApi(prefix_path = "/api/admin/webhooks", tag = "Area::Webhooks")]
 impl OperationsApi {
-    /// Give a webhook endpoint a new secret
+    /// Rotate the secret of a webhook endpoint
     ///
-    /// The answer holds the new secret, this once. For `grace_seconds` deliveries are signed with both, so that receivers can change over.
+    /// Replaces the signing secret. The response contains the new secret, only once. For `grace_seconds`, deliveries are signed
+    /// with both secrets, so that you can update your receivers.
     #[oai(path = "/:id/rotate-secret", method = "post", operation_id = "rotate_webhook_secret")]
     async fn rotate_webhook_secret(
         &self,
@@ -74,9 +75,10 @@ impl OperationsApi {
 
     /// Test a webhook endpoint
     ///
-    /// Sends `webhook.test` now, on the way that deliveries take, and answers with the attempt. `succeeded` says whether the receiver took it,
-    /// and `message` what it answered. A test is not repeated, and waits at most 20 seconds. Works for paused and disabled endpoints too. A failed test does not count for the endpoint's health. A successful one does:
-    /// if tenantd waits because the receiver failed, it now sends what is due.
+    /// Sends a `webhook.test` event now, in the same way as a delivery, and returns the attempt. `succeeded` says whether the
+    /// receiver accepted it, and `message` describes the response. tenantd does not retry a test and waits at most 20 seconds. You
+    /// can also test paused and disabled endpoints. A failed test does not affect the endpoint's health. A successful one does: if
+    /// deliveries wait because the receiver failed, tenantd now sends those that are due.
     #[oai(path = "/:id/test", method = "post", operation_id = "test_webhook")]
     async fn test_webhook(
         &self,
@@ -113,7 +115,7 @@ impl OperationsApi {
 
     /// Pause a webhook endpoint
     ///
-    /// Events wait until it is resumed, within the limit of what may wait.
+    /// Stops deliveries until you resume the endpoint. Events wait, up to the limit of waiting deliveries.
     #[oai(path = "/:id/pause", method = "post", operation_id = "pause_webhook")]
     async fn pause_webhook(
         &self,
@@ -127,7 +129,8 @@ impl OperationsApi {
 
     /// Resume a webhook endpoint
     ///
-    /// What has waited is sent in the order in which it happened. If tenantd waits because the receiver failed, resuming ends that wait.
+    /// Sends the waiting events in the order in which they happened. If deliveries wait because the receiver failed, this ends the
+    /// wait.
     #[oai(path = "/:id/resume", method = "post", operation_id = "resume_webhook")]
     async fn resume_webhook(
         &self,
@@ -143,7 +146,8 @@ impl OperationsApi {
 
     /// Enable a disabled webhook endpoint
     ///
-    /// It gets the events that happen from now on. `missed` says how many events were skipped meanwhile, and the request that sends them.
+    /// Enables the endpoint: it receives the events that happen from now on. `missed` in the response counts the events that were
+    /// skipped in the meantime, and contains the request that sends them.
     #[oai(path = "/:id/enable", method = "post", operation_id = "enable_webhook")]
     async fn enable_webhook(
         &self,
@@ -188,7 +192,7 @@ impl OperationsApi {
     }
 }
 
-/// A test is sent once, and nothing follows from it.
+/// A test is sent once. Its result has no consequences.
 fn record_test(delivery: &mut Delivery, sent: Sent, act: &mut Act) {
     let mut verdict = decide(&sent, RetrySchedule::Standard, u32::MAX, act.now, &mut act.entropy);
     if !sent.is_success() {

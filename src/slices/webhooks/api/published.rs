@@ -1,4 +1,5 @@
-//! The `webhooks` of the published document: what receivers get for each kind of event. Made from the list of kinds, so that none is missing.
+//! The `webhooks` section of the OpenAPI document: what receivers get for each kind of event. It is generated from the list of
+//! kinds, so none is missing.
 
 use serde_json::{Map, Value, json};
 
@@ -6,7 +7,7 @@ use tenantd_base::access::Scope;
 use tenantd_platform::Platform;
 use tenantd_store::events::{EventKind, Kinds};
 
-/// The webhooks of these kinds, by their names.
+/// The webhooks of these kinds, by name.
 pub(crate) fn webhooks(kinds: &Kinds) -> Map<String, Value> {
     kinds.iter().map(|kind| (kind.name.to_owned(), json!({"post": operation(kinds, kind)}))).collect()
 }
@@ -15,7 +16,7 @@ fn operation(kinds: &Kinds, kind: &EventKind) -> Value {
     let scopes: Vec<&str> = kind.reads.iter().map(Scope::name).collect();
     let needs = if scopes.is_empty() { String::new() } else { format!(" The endpoint's owner needs {}.", scopes.join(" and ")) };
     let description = format!(
-        "Sent to each endpoint that subscribes to `{}`, at least once, signed by Standard Webhooks 1.0.0. The body has at most 256 KiB.{needs}",
+        "Sent at least once to each endpoint that subscribes to `{}`, signed by Standard Webhooks 1.0.0. The body has at most 256 KiB.{needs}",
         kind.name
     );
     json!({
@@ -31,9 +32,9 @@ fn operation(kinds: &Kinds, kind: &EventKind) -> Value {
             "content": {"application/json": {"schema": body(kinds, kind)}},
         },
         "responses": {
-            "2XX": {"description": "Any status from 200 to 299: the receiver took the event."},
-            "410": {"description": "The receiver is gone: tenantd disables the endpoint."},
-            "default": {"description": "The event was not taken: tenantd sends it again later, as `retry` of the endpoint says."},
+            "2XX": {"description": "Any status from 200 to 299: the receiver accepted the event."},
+            "410": {"description": "The receiver is gone. tenantd disables the endpoint."},
+            "default": {"description": "The receiver did not accept the event. tenantd retries it according to the endpoint's `retry` schedule."},
         },
     })
 }
@@ -41,11 +42,11 @@ fn operation(kinds: &Kinds, kind: &EventKind) -> Value {
 fn headers() -> Value {
     let header = |name: &str, description: &str| json!({"name": name, "in": "header", "required": true, "description": description, "schema": {"type": "string"}});
     json!([
-        header("webhook-id", "The id of the event: the same over all attempts."),
+        header("webhook-id", "The id of the event. All attempts have the same id."),
         header("webhook-timestamp", "When the attempt was made, in seconds since 1970."),
         header(
             "webhook-signature",
-            "`v1,` and the Base64 of an HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the body, joined by dots. Two of them during a rotation."
+            "`v1,` and the Base64 of an HMAC-SHA256 of `webhook-id`, `webhook-timestamp` and the body, joined by dots. During a rotation it contains two signatures, separated by a space."
         ),
     ])
 }

@@ -1,4 +1,4 @@
-//! `/api/admin/webhooks/{id}`: one endpoint. The collection's changes end here too.
+//! `/api/admin/webhooks/{id}`: one endpoint. The changes of the collection are implemented here too.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use poem_openapi::{Object, OpenApi, param::Path};
 
 use tenantd_base::id::WebhookId;
 use tenantd_http::{
-    input::{Judged, target},
+    input::{Lenient, target},
     need::{Allowed, WebhooksRead, WebhooksWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -29,7 +29,7 @@ use super::{
 /// The endpoint to delete.
 #[derive(Debug, Object)]
 pub(super) struct DeleteWebhookTarget {
-    /// The endpoint, unless the query names it.
+    /// The id of the endpoint. Leave it out if the query has `id`.
     pub(super) id: Option<WebhookId>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct WebhookApi {
 impl WebhookApi {
     /// Read a webhook endpoint
     ///
-    /// Shows the endpoint and its health, without its secret. The `ETag` tells of changes of the endpoint, not of its health.
+    /// Returns the endpoint and its health, without its secret. The `ETag` changes with the endpoint, not with its health.
     #[oai(path = "/:id", method = "get", operation_id = "read_webhook")]
     async fn read_webhook(
         &self,
@@ -66,15 +66,15 @@ impl WebhookApi {
 
     /// Change a webhook endpoint by its path
     ///
-    /// The same as the change with `?id=`. What the body does not name stays as it is. Another scheme, host, port or
-    /// `ca_certificate_pem` without `headers` in the same request removes the custom headers.
+    /// Works like the change with `?id=`: fields that the body leaves out keep their values. If you change the scheme, host or port
+    /// of `url`, or `ca_certificate_pem`, without sending `headers` again, tenantd removes the custom headers.
     #[oai(path = "/:id", method = "put", operation_id = "update_webhook_by_id")]
     async fn update_webhook_by_id(
         &self,
         auth: Allowed<WebhooksWrite>,
         id: Path<WebhookId>,
         if_match: IfMatch,
-        body: Judged<UpdateWebhook>,
+        body: Lenient<UpdateWebhook>,
     ) -> Result<Changed<Webhook>, Problem> {
         let id = target(Some(id.0), body.0.id)?;
         update(&self.core, &auth, id, if_match, body.0).await
@@ -82,7 +82,7 @@ impl WebhookApi {
 
     /// Delete a webhook endpoint by its path
     ///
-    /// The same as deleting with `?id=`. What waits for it is not sent any more.
+    /// Works like the deletion with `?id=`. Waiting deliveries are not sent.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_webhook_by_id")]
     async fn delete_webhook_by_id(
         &self,

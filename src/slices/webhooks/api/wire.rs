@@ -1,4 +1,4 @@
-//! Webhook endpoints as clients see and send them.
+//! The wire types of webhook endpoints.
 
 use std::collections::BTreeMap;
 
@@ -34,41 +34,42 @@ fn status_parts(status: EndpointStatus) -> (WantedStatus, Option<Word<DisabledRe
     }
 }
 
-/// How deliveries to the endpoint are going.
+/// The health of an endpoint and its waiting deliveries.
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WebhookHealth {
     pub(super) state: HealthState,
-    /// Failed attempts since the last success.
+    /// The number of consecutive failed attempts since the last success.
     pub(super) consecutive_failures: u32,
-    /// When it last succeeded.
+    /// When an attempt last succeeded. Absent if none has.
     pub(super) last_success_at: Option<Timestamp>,
-    /// When it last failed.
+    /// When an attempt last failed. Absent if none has.
     pub(super) last_failure_at: Option<Timestamp>,
-    /// The HTTP status of the last attempt that was answered.
+    /// The HTTP status of the last attempt that got a response.
     pub(super) last_status: Option<u16>,
-    /// Deliveries that wait for an attempt.
+    /// The number of deliveries that wait for an attempt.
     pub(super) pending: u64,
-    /// When the event happened that waits for the next attempt.
+    /// When the event of the next waiting delivery happened. Absent if none waits.
     pub(super) oldest_pending_at: Option<Timestamp>,
-    /// Deliveries that were given up because too many waited.
+    /// The number of deliveries that tenantd gave up because too many waited.
     pub(super) shed: u64,
 }
 
-/// What an event must have beside its kind. A list that is absent asks for nothing.
+/// Conditions on an event besides its kind. A list that is absent matches every event.
 #[skip_serializing_none]
 #[derive(Debug, Clone, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WebhookFilter {
-    /// Events of records of these organizations. Each must exist when you add it.
+    /// Match events of records of these organizations. Each must exist when you add it.
     #[oai(validator(min_items = 1, max_items = 100))]
     pub(super) organization_ids: Option<Vec<String>>,
-    /// Events of tickets with these priorities: `critical`, `high`, `medium` or `low`.
+    /// Match events of tickets with these priorities: `critical`, `high`, `medium` or `low`.
     #[oai(validator(min_items = 1, max_items = 16))]
     pub(super) priorities: Option<Vec<String>>,
-    /// Not what these users (`usr_…`), API keys (`key_…`) or workflows (`wfl_…`) did: an integration leaves its own changes out. Each
-    /// must exist when you add it. `system` is tenantd itself, and `local_operator` the operator on its machine.
+    /// Exclude events caused by these users (`usr_…`), API keys (`key_…`) or workflows (`wfl_…`). An integration can exclude its
+    /// own changes this way. Each must exist when you add it. `system` is tenantd itself, and `local_operator` is the operator on
+    /// its machine.
     #[oai(validator(min_items = 1, max_items = 100))]
     pub(super) exclude_actor_ids: Option<Vec<String>>,
 }
@@ -98,37 +99,39 @@ fn show_filter(filter: EventFilter) -> Option<WebhookFilter> {
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct Webhook {
     pub(super) id: WebhookId,
+    /// A name for people.
     pub(super) name: String,
-    /// Where deliveries are sent to. Events show it without its query.
+    /// The URL that deliveries are sent to. Events show it without its query.
     pub(super) url: String,
-    /// The kinds of events that it gets: exact ones, `ticket.*`, or `*`.
+    /// The kinds of events that the endpoint receives: exact names, patterns such as `ticket.*`, or `*`.
     pub(super) events: Vec<String>,
     pub(super) description: Option<String>,
     pub(super) filter: Option<WebhookFilter>,
-    /// The names of the custom headers. Their values can be set but not read.
+    /// The names of the custom headers. You can set their values but not read them.
     pub(super) header_names: Vec<String>,
     pub(super) status: WantedStatus,
+    /// Why the endpoint is disabled. Absent unless `status` is `disabled`.
     pub(super) disabled_reason: Option<Word<DisabledReason>>,
     pub(super) ordering: Word<Ordering>,
-    /// How long one delivery may take, from the look-up of the name to the end of the answer.
+    /// The limit for one delivery in seconds, from the DNS lookup to the end of the response.
     pub(super) timeout_seconds: u32,
-    /// How many deliveries are sent in a second.
+    /// The maximum number of deliveries per second. No limit when absent.
     pub(super) rate_limit_per_second: Option<u32>,
     pub(super) retry: Word<RetrySchedule>,
-    /// The certificate authority that the endpoint is verified with, as PEM.
+    /// The PEM certificates of the authorities that the endpoint is verified with, instead of the usual ones.
     pub(super) ca_certificate_pem: Option<String>,
-    /// The beginning of the secret, to recognise it by.
+    /// The beginning of the secret, to recognize it by.
     pub(super) secret_hint: String,
-    /// When the secret was last replaced.
+    /// When the secret was last rotated. Absent if it never was.
     pub(super) secret_rotated_at: Option<Timestamp>,
-    /// Until when deliveries are signed with the secret before the rotation too.
+    /// Until when deliveries are also signed with the previous secret. Absent outside of a rotation.
     pub(super) previous_secret_expires_at: Option<Timestamp>,
     pub(super) health: WebhookHealth,
-    /// What it did not get while it was disabled. Only the answer to the request that enables it has this.
+    /// The events that the endpoint missed while it was disabled. Present only in the response to the request that enables it.
     pub(super) missed: Option<MissedEvents>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
-    /// Counts the changes of this record. Deliveries do not count.
+    /// Increases with every change of this record. Deliveries do not change it.
     pub(super) version: u64,
 }
 
@@ -175,17 +178,17 @@ impl Webhook {
 impl Describe<(&EndpointState, Timestamp)> for model::Endpoint {
     fn describe(&self, (state, now): (&EndpointState, Timestamp)) -> Described {
         let mut shown = Webhook::new(self.clone(), state, None, now);
-        // Events have more readers than endpoints, and a query is often a token.
+        // Events have more readers than endpoints, and a query often contains a token.
         without_query(&self.url).clone_into(&mut shown.url);
         to_raw_value(&shown)
     }
 }
 
-/// A webhook endpoint with its secret, shown this once.
+/// A webhook endpoint with its secret, which tenantd shows only once.
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookWithSecret {
-    /// Signs the deliveries, by Standard Webhooks. It cannot be had again: keep it safe.
+    /// The secret that signs the deliveries, by Standard Webhooks. Store it safely: you cannot read it again.
     pub(super) secret: String,
     #[oai(flatten)]
     #[serde(flatten)]
@@ -198,52 +201,53 @@ impl WebhookWithSecret {
     }
 }
 
-/// An endpoint to create.
+/// A webhook endpoint to create.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct CreateWebhook {
-    /// A label for people.
+    /// A name for people.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: String,
-    /// Where deliveries are sent to: http or https, without a user name, password or fragment.
+    /// The http or https URL that deliveries are sent to, without a user name, password or fragment.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) url: String,
-    /// The kinds of events that it gets: exact ones, `ticket.*`, or `*`.
+    /// The kinds of events that the endpoint receives: exact names, patterns such as `ticket.*`, or `*`.
     #[oai(validator(min_items = 1, max_items = 64, unique_items))]
     pub(super) events: Vec<String>,
     #[oai(validator(max_length = 1000))]
     pub(super) description: Option<String>,
     pub(super) filter: Option<WebhookFilter>,
-    /// Headers that every delivery carries, at most 16. The values cannot be read later, and are sent to the scheme, host and port of
-    /// `url` only.
+    /// Custom headers for every delivery, at most 16. You cannot read the values later. tenantd sends them only to the scheme, host
+    /// and port of `url`.
     pub(super) headers: Option<BTreeMap<String, String>>,
-    /// `none` when absent.
+    /// The order of deliveries. Defaults to `none`.
     pub(super) ordering: Option<Word<Ordering>>,
-    /// 20 when absent.
+    /// The limit for one delivery in seconds. Defaults to 20.
     #[oai(validator(minimum(value = "1"), maximum(value = "60")))]
     pub(super) timeout_seconds: Option<u32>,
-    /// The most deliveries that start in any second. An attempt counts until a second after its end. No limit when absent. Tests do not count.
+    /// The maximum number of deliveries that start in any second. An attempt counts until one second after its end. No limit when
+    /// absent. Tests do not count.
     #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
     pub(super) rate_limit_per_second: Option<u32>,
-    /// `standard` when absent.
+    /// The retry schedule. Defaults to `standard`.
     pub(super) retry: Option<Word<RetrySchedule>>,
-    /// PEM of the certificate authorities to believe for this endpoint, in place of the usual ones.
+    /// The PEM certificates of the authorities that the endpoint is verified with, instead of the usual ones.
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) ca_certificate_pem: Option<String>,
 }
 
-/// The bounds of an endpoint's fields, for one that comes with a whole tenant.
+/// The limits of an endpoint's fields, for endpoints in a tenant import.
 pub(crate) fn endpoint_fields() -> Result<Shape, String> {
     let fields = ["name", "url", "events", "description", "timeout_seconds", "rate_limit_per_second", "ca_certificate_pem"];
     Shape::fields::<CreateWebhook>(&fields)
 }
 
-/// Gathers what several checks find.
+/// Collects the faults of several checks.
 #[derive(Default)]
 struct Checks(Vec<Fault>);
 
 impl Checks {
-    /// The checked value; a default in place of one that is wrong.
+    /// Returns the checked value, or the default if it is invalid.
     fn note<T: Default>(&mut self, checked: Result<T, Vec<Fault>>) -> T {
         checked.unwrap_or_else(|faults| {
             self.0.extend(faults);
@@ -252,7 +256,7 @@ impl Checks {
     }
 }
 
-/// The URL in the form in which it is judged and dialled.
+/// Normalizes the URL to the form that is checked and connected to.
 fn check_url(text: &str) -> Result<String, Vec<Fault>> {
     TargetUrl::parse(text).map(|url| url.as_str().to_owned()).map_err(bad_url)
 }
@@ -285,18 +289,18 @@ impl From<CreateWebhook> for NewEndpoint {
     }
 }
 
-/// A change of an endpoint. What is absent stays as it is; `null` clears.
+/// Changes to an endpoint. Absent fields keep their values; `null` clears a field.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UpdateWebhook {
-    /// The endpoint, unless the path or the query names it.
+    /// The id of the endpoint. Leave it out if the path or the query has it.
     pub(super) id: Option<WebhookId>,
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) name: Option<String>,
-    /// Where events are sent.
+    /// The URL that deliveries are sent to.
     #[oai(validator(min_length = 1, max_length = 2048))]
     pub(super) url: Option<String>,
-    /// The kinds of events to deliver.
+    /// The kinds of events that the endpoint receives: exact names, patterns such as `ticket.*`, or `*`.
     #[oai(validator(min_items = 1, max_items = 64, unique_items))]
     pub(super) events: Option<Vec<String>>,
     #[oai(validator(max_length = 1000))]
@@ -307,14 +311,14 @@ pub(super) struct UpdateWebhook {
     pub(super) headers: Change<BTreeMap<String, String>>,
     pub(super) status: Option<WantedStatus>,
     pub(super) ordering: Option<Word<Ordering>>,
-    /// How long to wait for an answer, in seconds.
+    /// The limit for one delivery in seconds.
     #[oai(validator(minimum(value = "1"), maximum(value = "60")))]
     pub(super) timeout_seconds: Option<u32>,
-    /// How many deliveries are sent in a second.
+    /// The maximum number of deliveries per second. `null` removes the limit.
     #[oai(validator(minimum(value = "1"), maximum(value = "1000")))]
     pub(super) rate_limit_per_second: Change<u32>,
     pub(super) retry: Option<Word<RetrySchedule>>,
-    /// The certificate authority that the endpoint is verified with, as PEM.
+    /// The PEM certificates of the authorities that the endpoint is verified with. `null` restores the usual ones.
     #[oai(validator(min_length = 1, max_length = 65536))]
     pub(super) ca_certificate_pem: Change<String>,
 }
@@ -343,11 +347,11 @@ impl From<UpdateWebhook> for EndpointChange {
     }
 }
 
-/// How a secret is rotated.
+/// How to rotate a secret.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct RotateWebhookSecret {
-    /// How long deliveries are signed with the old secret too. A day when absent.
+    /// How long deliveries are also signed with the old secret, in seconds. Defaults to one day.
     #[oai(validator(minimum(value = "0"), maximum(value = "604800")))]
     pub(super) grace_seconds: Option<u32>,
 }

@@ -1,5 +1,5 @@
-//! What the dispatcher does beside deliveries, a bounded step at a time: replays, giving up what can no longer be sent, retention, and
-//! telling how it is doing.
+//! The dispatcher's maintenance, in bounded steps: replays, giving up deliveries that can no longer be sent, retention, and health
+//! reporting.
 
 use std::{collections::BTreeSet, sync::atomic::Ordering, time::Duration};
 
@@ -22,17 +22,17 @@ use super::{
     Dispatcher, lock,
 };
 
-/// Rows that one step touches.
+/// The maximum number of rows per step.
 const STEP: usize = 256;
 const ROUND: Duration = Duration::from_mins(1);
 
 #[derive(Debug, Default)]
 pub(super) struct Chores {
-    /// Endpoints that are gone or disabled while something waits for them.
+    /// Deleted or disabled endpoints with waiting deliveries.
     pub(super) sweep: BTreeSet<EndpointKey>,
-    /// Events up to this one may have been handled before the start.
+    /// Events up to this one may have been processed before the restart.
     pub(super) recover_to: u64,
-    /// When the rarer chores were last done.
+    /// When the less frequent maintenance last ran.
     last_round: Option<Timestamp>,
     observed: Option<Timestamp>,
 }
@@ -59,7 +59,7 @@ impl Dispatcher {
         Ok(if swept || replayed { Done::Some } else { Done::All })
     }
 
-    /// Gives up what waits for endpoints that are disabled or gone. Whether there is more.
+    /// Gives up the waiting deliveries of disabled or deleted endpoints. Returns whether there is more to do.
     async fn sweep(&self, clocks: &Reading) -> Result<bool, WebhookError> {
         let Some(key) = lock(&self.chores).sweep.pop_first() else { return Ok(false) };
         let now = clocks.of(key.0);
@@ -69,7 +69,7 @@ impl Dispatcher {
             .write(move |tx| {
                 let Some(endpoint) = repo::get(tx, key)? else { return Ok(ledger::forget(tx, key, STEP)?) };
                 let EndpointStatus::Disabled(reason) = endpoint.status else { return Ok(true) };
-                // Giving one up can let the next of its resource go, which then waits itself.
+                // Giving up a delivery can make the next one of its resource due, which then waits as well.
                 let found = ledger::give_up(tx, key, DeliveryStatus::Skipped, Some(reason), now, STEP)?;
                 Ok::<_, WebhookError>(found == 0)
             })
@@ -87,7 +87,7 @@ impl Dispatcher {
             return Ok(false);
         }
         let stepped = replay::step(&shared.store, &shared.subscriptions, clocks).await;
-        // A step that failed is tried again with the next activation.
+        // A failed step is retried in the next activation.
         let more = stepped.as_ref().map_or(true, Option::is_some);
         if more {
             shared.replays.store(true, Ordering::SeqCst);
@@ -98,7 +98,7 @@ impl Dispatcher {
         Ok(more)
     }
 
-    /// A tenant for which too much waits loses the oldest.
+    /// Gives up the oldest deliveries of tenants with too many waiting ones.
     async fn shed(&self, clocks: &Reading) -> Result<(), WebhookError> {
         let most = self.shared.settings.max_pending_per_tenant;
         let waiting = self.shared.store.read(repo::waiting)?;
@@ -125,22 +125,22 @@ impl Dispatcher {
             }
             if shed > 0 {
                 metrics::counter!("tenantd_webhook_deliveries_shed_total").increment(shed);
-                tracing::warn!(%tenant, shed, "too many deliveries waited; the oldest were given up as expired");
+                tracing::warn!(%tenant, shed, "too many deliveries are waiting; gave up the oldest as expired");
             }
         }
         Ok(())
     }
 
-    /// Removes deliveries whose events are gone, and figures that are too old.
+    /// Removes deliveries whose events were removed, and outdated metrics.
     async fn purge(&self, clocks: &Reading) -> Result<(), StoreError> {
-        let (first_kept, outlived) = self.shared.store.read(|tx| {
+        let (first_kept, old_segments) = self.shared.store.read(|tx| {
             let first_kept = events::first_kept(tx)?;
-            Ok::<_, StoreError>((first_kept, ledger::outlived_segments(tx, first_kept)?))
+            Ok::<_, StoreError>((first_kept, ledger::segments_without_events(tx, first_kept)?))
         })?;
-        if !outlived.is_empty() {
-            self.expire_outlived(first_kept, clocks).await?;
+        if !old_segments.is_empty() {
+            self.expire_without_events(first_kept, clocks).await?;
         }
-        for segment in outlived {
+        for segment in old_segments {
             self.shared
                 .store
                 .write(move |tx| {
@@ -159,13 +159,13 @@ impl Dispatcher {
         }
     }
 
-    /// Gives up what waits though its event is gone, so that nothing stands in the queues without its record.
-    async fn expire_outlived(&self, first_kept: u64, clocks: &Reading) -> Result<(), StoreError> {
+    /// Gives up waiting deliveries whose events were removed, so that no queue has an entry without its record.
+    async fn expire_without_events(&self, first_kept: u64, clocks: &Reading) -> Result<(), StoreError> {
         let store = &self.shared.store;
         for (key, _) in store.read(repo::waiting)? {
             let now = clocks.of(key.0);
             loop {
-                let rows = store.scan(move |tx| ledger::outlived(tx, key, first_kept, STEP)).await?;
+                let rows = store.scan(move |tx| ledger::waiting_without_event(tx, key, first_kept, STEP)).await?;
                 if rows.is_empty() {
                     break;
                 }
@@ -177,7 +177,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Sets the timer and the figures for the operator.
+    /// Sets the timer and updates the operator's metrics.
     pub(super) fn observe(&self, clocks: &Reading) -> Result<(), StoreError> {
         *lock(&self.next_at) = self.shared.with_engine(|engine| engine.arm_timer(clocks)).flatten();
         let now = clocks.installation();

@@ -1,7 +1,7 @@
-//! What has happened to deliveries since the last commit, and the one transaction that writes all of it down: the deliveries, what is
-//! due, the endpoints' states and figures, and how far the log is done.
+//! The changes to deliveries since the last commit, and the one transaction that writes them all: the deliveries, the due queue,
+//! the states and metrics of the endpoints, and the cursor in the log.
 //!
-//! **Invariant:** the cursor passes an event only in the transaction that stores what became of it, or after it.
+//! **Invariant:** the cursor passes an event only in the transaction that stores its results, or later.
 
 use std::collections::HashMap;
 
@@ -26,30 +26,30 @@ use super::super::{
 /// The name of the dispatcher's cursor in the log.
 pub const CURSOR: &str = "webhooks";
 
-/// What became of a delivery.
+/// A change to a delivery.
 #[derive(Debug)]
 pub(super) struct Settlement {
     pub(super) endpoint: EndpointKey,
     pub(super) seq: u64,
     pub(super) delivery: Delivery,
     pub(super) kind: SettlementKind,
-    /// The endpoint's health after it.
+    /// The endpoint's health after the change.
     pub(super) health: Option<Health>,
-    /// What disables the endpoint, and who says so.
+    /// Why the change disables the endpoint, and the intent that does it.
     pub(super) disables: Option<(DisabledReason, Intent)>,
-    /// Whether the store knows that the attempt was under way.
+    /// Whether the store has a row for the attempt in progress.
     pub(super) noted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SettlementKind {
-    /// An attempt of an event that came straight from the log.
+    /// An attempt of an event that came directly from the log.
     First,
     /// An attempt of a stored delivery that was due at this time.
     Late { due_at: Option<Timestamp> },
-    /// Stored to wait; `behind` an earlier one of its resource.
+    /// Stored to wait; `behind` an earlier delivery of its resource.
     Parked { behind: bool },
-    /// Stored as not to be sent.
+    /// Stored as skipped.
     Skipped,
 }
 
@@ -57,17 +57,17 @@ pub(super) enum SettlementKind {
 pub(super) struct Batch {
     pub(super) settlements: Vec<Settlement>,
     pub(super) cursor: Option<u64>,
-    /// When it was put together.
+    /// The clocks when the batch was created.
     pub(super) clocks: Option<Reading>,
 }
 
 impl Batch {
-    /// The time of the endpoint's tenant.
+    /// The current time of the endpoint's tenant.
     fn now(&self, endpoint: EndpointKey) -> Option<Timestamp> {
         self.clocks.as_ref().map(|clocks| clocks.of(endpoint.0))
     }
 
-    /// Counts the attempts for their tenants, once they are written down.
+    /// Counts the attempts for their tenants after the batch is stored.
     pub(super) fn count(&self, usage: &Usage) {
         let Some(clocks) = &self.clocks else { return };
         for settlement in &self.settlements {
@@ -80,11 +80,11 @@ impl Batch {
     }
 }
 
-/// What the store says of an endpoint after a commit.
+/// The stored state of an endpoint after a commit.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Committed {
     pub(super) endpoint: EndpointKey,
-    /// None when the endpoint does not exist any more.
+    /// `None` if the endpoint no longer exists.
     pub(super) state: Option<EndpointState>,
 }
 
@@ -93,11 +93,11 @@ struct Change {
     counted: Counted,
     health: Option<Health>,
     figures: Figures,
-    /// None when the endpoint does not exist any more.
+    /// `None` if the endpoint no longer exists.
     status: Option<EndpointStatus>,
 }
 
-/// Writes a batch down.
+/// Writes a batch.
 pub(super) fn write(tx: &mut WriteTx, batch: &Batch) -> Result<Vec<Committed>, WebhookError> {
     let mut changes: HashMap<EndpointKey, Change> = HashMap::new();
     for settlement in &batch.settlements {
@@ -147,7 +147,8 @@ pub(super) fn write(tx: &mut WriteTx, batch: &Batch) -> Result<Vec<Committed>, W
     Ok(committed)
 }
 
-/// Nothing waits for a disabled endpoint: what was under way or on its way into the store when it was disabled is skipped.
+/// Skips deliveries that were in progress or about to be stored when the endpoint was disabled: nothing waits for a disabled
+/// endpoint.
 fn skip_at_disabled(settlement: &Settlement, status: EndpointStatus, now: Option<Timestamp>) -> Option<(Delivery, SettlementKind)> {
     let (EndpointStatus::Disabled(reason), Some(now)) = (status, now) else { return None };
     if settlement.delivery.status.is_settled() {
@@ -177,7 +178,7 @@ fn store_delivery(
         }
         SettlementKind::Parked { behind } => {
             let mut after = delivery.clone();
-            // The one in front may have been settled since.
+            // The earlier delivery may have been settled in the meantime.
             let waits = behind
                 && match &after.resource {
                     Some(resource) => ledger::first_held(tx, endpoint, resource)?.is_some_and(|first| first < seq),
@@ -195,7 +196,7 @@ fn store_delivery(
                     && matches!(before.trigger, Trigger::Manual | Trigger::Replay)
             });
             if let (true, false, Some(before)) = (asked_again, after.status.is_settled(), &before) {
-                // Somebody asked for another attempt while this one was under way: theirs is the next.
+                // A caller requested another attempt while this one was in progress: it is the next attempt.
                 after.next_attempt_at = before.next_attempt_at;
                 after.trigger = before.trigger;
                 after.round = 0;
@@ -206,7 +207,7 @@ fn store_delivery(
     Ok(())
 }
 
-/// Who disables an endpoint when its receiver's answers do.
+/// The actor that disables an endpoint because of its receiver's responses.
 pub(super) fn disabling_intent(endpoint: EndpointKey, now: Timestamp) -> Intent {
     Intent::new(endpoint.0, now, Actor::system("Webhook dispatch"))
 }

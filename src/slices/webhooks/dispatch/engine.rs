@@ -1,9 +1,9 @@
-//! What the dispatcher holds in memory: a window of the log, a lane for each endpoint with something to do, whose turn it is, and what
-//! waits to be committed. No I/O and no waiting here: `mod.rs` reads, sends and commits.
+//! The dispatcher's state in memory: a window of the log, a lane for each endpoint with work, the rotation of turns, and the
+//! results that wait for a commit. No I/O and no waiting here: `mod.rs` reads, sends and commits.
 //!
-//! **Boundary:** lanes, places and turns change by the methods of the engine alone.
-//! **Invariant:** everything here can be lost. An event leaves the window only when what became of it is in the outbox, and the cursor
-//! that is committed with the outbox never passes an event that is still in the window.
+//! **Boundary:** only the methods of the engine change lanes, places and turns. **Invariant:** everything here can be lost. An
+//! event leaves the window only when its results are in the outbox. The cursor that is committed with the outbox never passes an
+//! event that is still in the window.
 
 mod calendar;
 mod endpoints;
@@ -40,12 +40,13 @@ pub(super) use lane::{Job, QueuedEvent};
 use places::Places;
 use rotation::Rotation;
 
-/// Events of the log that may be under way at one time, and settlements that may wait for a commit.
+/// How many events of the log may be in progress, and how many settlements may wait for a commit.
 pub(super) const WINDOW: usize = 4096;
-/// Stored deliveries that may wait in memory over all endpoints; when its tenant has no place left, an endpoint is looked at later.
+/// How many stored deliveries may wait in memory over all endpoints. If a tenant has no place left, its endpoint is checked again
+/// later.
 const MAX_CLAIMED: usize = 1024;
 const CROWDED: Duration = Duration::from_millis(50);
-/// The cursor moves at least this often, also when nobody wants the events.
+/// The cursor moves at least once every this many events, even if no endpoint wants them.
 const CURSOR_STRIDE: u64 = 4096;
 
 #[derive(Clone, Copy, Debug)]
@@ -61,24 +62,24 @@ pub(super) struct Engine {
     lanes: HashMap<EndpointKey, Lane>,
     first_turns: Rotation,
     late_turns: Rotation,
-    /// When lanes want to be looked at again, by whose clock: something is due, the breaker lets a probe through, the rate limit has room.
+    /// When to check lanes again, by timeline: something is due, the breaker allows a probe, or the rate limit has room.
     calendar: BTreeMap<Timeline, BTreeSet<(Timestamp, EndpointKey)>>,
-    /// Events with deliveries that are neither settled nor stored, and how many of them.
+    /// Events with deliveries that are neither settled nor stored, and the number of these deliveries.
     window: BTreeMap<u64, usize>,
-    /// The last event that was read, and the last that the stored cursor has passed.
+    /// The last event that was read, and the last event that the stored cursor has passed.
     read_to: u64,
     saved_cursor: u64,
     in_flight: Places,
-    /// Stored deliveries that wait here.
+    /// Stored deliveries that wait in memory.
     claimed: Places,
     outbox: Vec<Settlement>,
     committing: bool,
-    /// No new attempts: the server stops.
+    /// Starts no new attempts, because the server shuts down.
     closing: bool,
     timer: Option<Timestamp>,
-    /// The log goes on, but there was no room for it.
+    /// The log has more events, but there was no room for them.
     starved: bool,
-    /// Tells this memory from one before it that was given up.
+    /// Distinguishes this engine from earlier ones that were discarded.
     epoch: u64,
 }
 
@@ -109,7 +110,7 @@ impl Engine {
         self.epoch
     }
 
-    /// Starts no attempt from now on.
+    /// Stops starting attempts.
     pub(super) fn shut_down(&mut self) {
         self.closing = true;
     }
@@ -122,7 +123,7 @@ impl Engine {
         self.read_to = seq;
     }
 
-    /// How many events can be read now. Without any, the next commit tells the reader to look again.
+    /// How many events can be read now. If none, the next commit wakes the reader.
     pub(super) fn room(&mut self, clocks: &Reading) -> usize {
         if self.closing {
             return 0;
@@ -140,17 +141,17 @@ impl Engine {
         self.in_flight.taken() == 0 && self.outbox.is_empty() && !self.committing
     }
 
-    /// Attempts under way.
+    /// The number of attempts in progress.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.taken()
     }
 
-    /// Deliveries that wait here, beside those in the store.
+    /// The number of deliveries that wait only in memory, not in the store.
     pub(super) fn waiting_here(&self, endpoint: EndpointKey) -> usize {
         self.lanes.get(&endpoint).map_or(0, |lane| lane.first.len() + lane.in_flight.saturating_sub(lane.claimed.len()))
     }
 
-    /// Takes an event for an endpoint that wants it. `held`: an earlier event of its resource waits in the store.
+    /// Queues an event for an endpoint that wants it. `held`: an earlier event of its resource waits in the store.
     pub(super) fn offer(
         &mut self,
         event: &Arc<QueuedEvent>,
@@ -208,7 +209,7 @@ impl Engine {
         }
     }
 
-    /// The window is full: what waits longest here goes into the store, so that the others go on.
+    /// Makes room in a full window: moves the longest queue into the store, so that the other endpoints can continue.
     fn relieve(&mut self, clocks: &Reading) {
         let longest = self.lanes.iter().max_by_key(|(_, lane)| lane.first.len()).map(|(key, _)| *key);
         if let Some(key) = longest {
@@ -216,7 +217,7 @@ impl Engine {
         }
     }
 
-    /// Lines an endpoint up for its turn.
+    /// Adds an endpoint to the rotation.
     pub(super) fn list(&mut self, key: EndpointKey) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         for (place, class, turns) in [(0, Class::First, &mut self.first_turns), (1, Class::Late, &mut self.late_turns)] {
@@ -232,7 +233,7 @@ impl Engine {
         }
     }
 
-    /// The next attempt to make, if one can be made now.
+    /// The next attempt to make, if one is allowed now.
     pub(super) fn next(&mut self, clocks: &Reading) -> Option<Job> {
         if self.closing || self.in_flight.is_full() {
             return None;
@@ -254,7 +255,7 @@ impl Engine {
             match lane.start(class, clocks.of(key.0), self.limits.per_endpoint) {
                 Start::Job(job) => {
                     self.in_flight.take(key.0);
-                    self.claimed.give_back(key.0, usize::from(class == Class::Late));
+                    self.claimed.release(key.0, usize::from(class == Class::Late));
                     self.list(key);
                     return Some(*job);
                 }
@@ -264,7 +265,8 @@ impl Engine {
         }
     }
 
-    /// Whether deliveries of an endpoint whose time has come are to be taken from the store: those that are here already, and where to.
+    /// Returns where to send the due deliveries of an endpoint and which of them are already in memory. `None` if none can be taken
+    /// from the store now.
     pub(super) fn plan_claim(&mut self, key: EndpointKey, now: Timestamp) -> Option<(HashSet<u64>, Arc<Target>)> {
         self.list(key);
         let lane = self.lanes.get(&key).filter(|lane| lane.is_served())?;
@@ -279,13 +281,13 @@ impl Engine {
         Some((lane.claimed.clone(), lane.target.clone()))
     }
 
-    /// Whether a delivery that somebody asked for is to be taken from the store, and where to.
-    pub(super) fn plan_asked(&self, key: EndpointKey, seq: u64) -> Option<Arc<Target>> {
+    /// Returns where to send a delivery that a caller requested. `None` if it cannot be taken from the store now.
+    pub(super) fn plan_requested(&self, key: EndpointKey, seq: u64) -> Option<Arc<Target>> {
         let lane = self.lanes.get(&key).filter(|lane| lane.is_served() && !lane.claimed.contains(&seq))?;
         self.claimed.has_one_for(key.0).then(|| lane.target.clone())
     }
 
-    /// Takes a delivery from the store.
+    /// Adds a delivery from the store.
     pub(super) fn claim(&mut self, key: EndpointKey, job: Job) {
         if let Some(lane) = self.lanes.get_mut(&key)
             && lane.claimed.insert(job.event.seq)
@@ -295,12 +297,12 @@ impl Engine {
         }
     }
 
-    /// Deliveries that wait, here and in the store.
+    /// The number of waiting deliveries, in memory and in the store.
     pub(super) fn depth(&self) -> u64 {
         self.lanes.values().map(|lane| lane.state.pending + lane.first.len() as u64).sum()
     }
 
-    /// For how long the attempt has been due that waits longest here, of endpoints that take one now.
+    /// How long the longest-waiting attempt in memory has been due. Only endpoints that currently accept attempts count.
     pub(super) fn oldest_due(&self, clocks: &Reading) -> Option<Duration> {
         let age = |(key, lane): (&EndpointKey, &Lane)| {
             let now = clocks.of(key.0);
@@ -310,11 +312,11 @@ impl Engine {
         self.lanes.iter().filter_map(age).max()
     }
 
-    /// Takes in what came of an attempt.
+    /// Processes the result of an attempt.
     pub(super) fn complete(&mut self, job: Job, sent: Sent, now: Timestamp) {
         let Job { target, event, stored, trigger, resource } = job;
         let key = target.key;
-        self.in_flight.give_back(key.0, 1);
+        self.in_flight.release(key.0, 1);
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         lane.in_flight = lane.in_flight.saturating_sub(1);
         lane.rate.ended(lane.target.rate_limit_per_second, now);
@@ -337,7 +339,7 @@ impl Engine {
             Decision::Delivered => health.succeeded(now, sent.status()),
             _ => health.failed(now, sent.status(), delivery.attempt_count == 0),
         }
-        if verdict.disables.is_none() && verdict.decision != Decision::Delivered && health.is_hopeless(now) {
+        if verdict.disables.is_none() && verdict.decision != Decision::Delivered && health.should_be_disabled(now) {
             verdict.disables = Some(DisabledReason::Failures);
         }
         count_attempt(&sent, verdict.decision);
@@ -375,7 +377,7 @@ impl Engine {
         }
     }
 
-    /// The resource's order is kept by the store from now on: what waits here for it goes there.
+    /// From now on the store keeps the order of the resource: moves its waiting deliveries from memory into the store.
     fn hold_back(&mut self, key: EndpointKey, resource: &str) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         lane.held.insert(resource.to_owned());
@@ -387,17 +389,17 @@ impl Engine {
         }
     }
 
-    /// Takes in that a stored delivery was given up.
+    /// Records that a stored delivery was given up.
     pub(super) fn gave_up(&mut self, endpoint: EndpointKey, seq: u64, delivery: Delivery, due_at: Option<Timestamp>) {
         self.settle(endpoint, seq, delivery, SettlementKind::Late { due_at });
     }
 
-    /// Everything before the first event that is neither settled nor stored.
+    /// The position before the first event that is neither settled nor stored.
     fn low_water(&self) -> u64 {
         self.window.first_key_value().map_or(self.read_to, |(seq, _)| seq.saturating_sub(1))
     }
 
-    /// What is to be committed, if there is anything and no commit is under way.
+    /// The next batch to commit. `None` if there is nothing to commit or a commit is in progress.
     pub(super) fn begin_commit(&mut self, clocks: &Reading) -> Option<Batch> {
         if self.committing {
             return None;
@@ -417,7 +419,7 @@ impl Engine {
         Some(Batch { settlements: std::mem::take(&mut self.outbox), cursor, clocks: Some(clocks.clone()) })
     }
 
-    /// Takes in that a batch is stored. Whether endpoints have more to do because of it, and the next batch.
+    /// Processes a stored batch. Returns whether endpoints have more work because of it, and the next batch.
     pub(super) fn committed(&mut self, batch: &Batch, report: &[Committed], clocks: &Reading) -> (bool, Option<Batch>) {
         let mut more = false;
         for settlement in &batch.settlements {
@@ -438,7 +440,7 @@ impl Engine {
                 self.drop_lane(*endpoint);
                 continue;
             };
-            // Health is newer here than in the store.
+            // The health in memory is newer than the stored one.
             lane.state = EndpointState { health: lane.state.health, ..*state };
             let unclaimed = lane.state.pending > lane.claimed.len() as u64;
             if unclaimed && lane.late.len() < self.limits.per_endpoint && lane.is_served() {

@@ -1,4 +1,4 @@
-//! Where the dispatcher's work comes from: the log, what is due in the store, and endpoints that have changed.
+//! The dispatcher's sources of work: the log, the due deliveries in the store, and changed endpoints.
 
 use std::sync::{
     Arc,
@@ -25,23 +25,23 @@ use super::{
     lock,
 };
 
-/// Events that are read at one time, and due deliveries that are taken from the store for one endpoint.
+/// How many events one read takes, and how many due deliveries of one endpoint are taken from the store at a time.
 const READ_BATCH: usize = 256;
 const CLAIM: usize = 32;
 
 impl Dispatcher {
-    /// Lists the attempts that the last run of the server has not finished. Once, before anything is sent.
+    /// Records the attempts that the previous run left unfinished. Runs once, before anything is sent.
     pub(super) async fn recover(&self, clocks: &Reading) -> Result<(), StoreError> {
         if lock(&self.shared.engine).is_some() || !self.shared.store.read(interrupted::has_any)? {
             return Ok(());
         }
         let clocks = clocks.clone();
         let found = self.shared.store.write(move |tx| interrupted::recover(tx, &clocks)).await?;
-        tracing::info!(found, "attempts were cut off by the end of the last run; they are made again");
+        tracing::info!(found, "found attempts that the previous run left unfinished; making them again");
         Ok(())
     }
 
-    /// Fills the memory from the store: at the start, and when it had to be given up.
+    /// Loads the state from the store: at startup, and after a failure that discarded it.
     pub(super) fn load(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         let failed = shared.failed.swap(false, Atomic::SeqCst);
@@ -58,7 +58,7 @@ impl Dispatcher {
         self.find_waiting(clocks)
     }
 
-    /// Makes a lane for every endpoint for which something waits in the store.
+    /// Creates a lane for every endpoint with waiting deliveries in the store.
     pub(super) fn find_waiting(&self, clocks: &Reading) -> Result<(), StoreError> {
         let waiting = self.shared.store.read(repo::waiting)?;
         for (key, _) in waiting {
@@ -67,7 +67,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Looks what waits for an endpoint, and when it is due.
+    /// Reads how many deliveries wait for an endpoint, and when the next one is due.
     fn look_at(&self, key: EndpointKey, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         let Some(target) = shared.subscriptions.target(key)? else {
@@ -79,13 +79,13 @@ impl Dispatcher {
         }
         let (state, due) = shared.store.read(|tx| Ok::<_, StoreError>((repo::state(tx, key)?, ledger::next_due(tx, key)?)))?;
         let now = clocks.of(key.0);
-        shared.with_engine(|engine| engine.take_up(target, state, due.map(|(at, _)| at), now));
+        shared.with_engine(|engine| engine.update_lane(target, state, due.map(|(at, _)| at), now));
         Ok(())
     }
 
     pub(super) fn take_hints(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
-        let Hints { nudged, asked, reset } = std::mem::take(&mut *lock(&shared.hints));
+        let Hints { nudged, requested, reset } = std::mem::take(&mut *lock(&shared.hints));
         for key in reset {
             let state = shared.store.read(|tx| repo::state(tx, key))?;
             shared.with_engine(|engine| engine.reset(key, state.health, clocks.of(key.0)));
@@ -93,20 +93,20 @@ impl Dispatcher {
         for key in nudged {
             self.look_at(key, clocks)?;
         }
-        for (key, seq) in asked {
-            self.claim_asked(key, seq, clocks.of(key.0))?;
+        for (key, seq) in requested {
+            self.claim_requested(key, seq, clocks.of(key.0))?;
         }
         Ok(())
     }
 
-    /// Takes a delivery that somebody asked for from the store into memory, whatever the breaker says.
-    fn claim_asked(&self, key: EndpointKey, seq: u64, now: Timestamp) -> Result<(), StoreError> {
+    /// Takes a requested delivery from the store into memory, regardless of the breaker.
+    fn claim_requested(&self, key: EndpointKey, seq: u64, now: Timestamp) -> Result<(), StoreError> {
         let shared = &self.shared;
-        let Some(target) = shared.with_engine(|engine| engine.plan_asked(key, seq)).flatten() else { return Ok(()) };
+        let Some(target) = shared.with_engine(|engine| engine.plan_requested(key, seq)).flatten() else { return Ok(()) };
         shared.store.read(|tx| {
-            let is_asked =
+            let is_requested =
                 |delivery: &Delivery| delivery.trigger == Trigger::Manual && delivery.next_attempt_at.is_some_and(|at| at <= now);
-            match ledger::get(tx, key, seq)?.filter(is_asked) {
+            match ledger::get(tx, key, seq)?.filter(is_requested) {
                 Some(delivery) => self.take(tx, &target, (seq, delivery), now),
                 None => Ok(()),
             }
@@ -115,7 +115,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Takes up what has changed in the endpoints that the memory knows.
+    /// Applies changes to the endpoints that have lanes.
     pub(super) fn refresh_endpoints(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         let unchanged = |seen: &AtomicU64, table| {
@@ -139,18 +139,18 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Reads the log as far as there is room, and gives each event to the endpoints that want it.
+    /// Reads the log as far as there is room, and passes each event to the endpoints that want it.
     pub(super) fn read_log(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         loop {
-            let place = shared.with_engine(|engine| (engine.read_to(), engine.room(clocks).min(READ_BATCH), engine.knows_nobody()));
-            let Some((read_to, room, nobody_known)) = place else { return Ok(()) };
+            let place = shared.with_engine(|engine| (engine.read_to(), engine.room(clocks).min(READ_BATCH), engine.has_no_lanes()));
+            let Some((read_to, room, no_lanes)) = place else { return Ok(()) };
             if room == 0 {
                 return Ok(());
             }
             let last = shared.store.read(|tx| {
-                if nobody_known && repo::is_empty(tx)? {
-                    // In this very snapshot nobody wants anything, and whoever comes later wants later events only.
+                if no_lanes && repo::is_empty(tx)? {
+                    // In this snapshot no endpoint exists, and an endpoint that is created later wants only later events.
                     return Ok(Some(events::head(tx)?).filter(|head| *head > read_to));
                 }
                 let events = events::read_batch(tx, read_to, room)?;
@@ -183,7 +183,7 @@ impl Dispatcher {
         let queued = Arc::new(QueuedEvent::new(event));
         for target in wanting {
             let key = target.key;
-            // What was stored before a crash is not sent as new again.
+            // Events that were stored before a crash are not sent as new again.
             if recovering && ledger::get(tx, key, seq)?.is_some() {
                 continue;
             }
@@ -193,7 +193,7 @@ impl Dispatcher {
                 pending
             } else {
                 let state = repo::state(tx, key)?;
-                shared.with_engine(|engine| engine.take_up(target.clone(), state, None, now));
+                shared.with_engine(|engine| engine.update_lane(target.clone(), state, None, now));
                 state.pending
             };
             let held = match &resource {
@@ -205,7 +205,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Takes what is due from the store into memory, a few for each endpoint.
+    /// Takes due deliveries from the store into memory, a few for each endpoint.
     pub(super) fn claim_due(&self, clocks: &Reading) -> Result<(), StoreError> {
         let shared = &self.shared;
         let due = shared.with_engine(|engine| engine.due_lanes(clocks)).unwrap_or_default();
@@ -234,7 +234,8 @@ impl Dispatcher {
                 self.take(tx, target, (seq, delivery), now)?;
             }
         }
-        // Behind what is due now comes what is due later; behind a full hand the commit of these looks again.
+        // If all due rows were read, the next later one is scheduled. Otherwise the commit of these deliveries triggers another
+        // look.
         let later = if complete { ledger::due_after(tx, key, now)? } else { None };
         shared.with_engine(|engine| {
             engine.list(key);
@@ -252,7 +253,7 @@ impl Dispatcher {
             self.give_up((key, seq), delivery, (DeliveryStatus::Expired, None), now);
             return Ok(());
         };
-        // The rights of whom the endpoint acts for are asked before every attempt.
+        // The owner's rights are checked before every attempt.
         if !shared.subscriptions.may_read(target, &event.record.kind)? {
             self.give_up((key, seq), delivery, (DeliveryStatus::Skipped, Some(DisabledReason::NotReadable)), now);
             return Ok(());
@@ -264,7 +265,7 @@ impl Dispatcher {
         Ok(())
     }
 
-    /// Gives up a stored delivery, which cannot or may not be sent any more.
+    /// Gives up a stored delivery that can no longer be sent.
     fn give_up(
         &self,
         (key, seq): (EndpointKey, u64),
@@ -277,7 +278,7 @@ impl Dispatcher {
         self.shared.with_engine(|engine| engine.gave_up(key, seq, delivery, due_at));
     }
 
-    /// How many events of the log were not read yet.
+    /// The number of events in the log that were not read yet.
     pub(super) fn lag(&self) -> Result<u64, StoreError> {
         let head = self.shared.store.read(events::head)?;
         let read_to = self.shared.with_engine(|engine| engine.read_to()).unwrap_or(head);

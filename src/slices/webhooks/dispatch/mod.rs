@@ -1,9 +1,9 @@
-//! Dispatch: reads the log, makes the attempts, and writes down what came of them.
+//! Dispatch: reads the log, makes the attempts, and stores their results.
 //!
-//! The first attempt of an event goes straight from the log, without a stored row; only what cannot be sent at once is stored to wait.
-//! Workers take the next attempt themselves when one ends, so nothing in the path of a delivery waits for a commit or for the task
-//! below. One commit is under way at a time and takes along everything that has happened since the last.
-//! **Invariant:** what is in memory can be lost at any time: the cursor and the rows in the store say what is still to be sent.
+//! The first attempt of an event comes directly from the log, without a stored row. Only deliveries that cannot be sent immediately
+//! are stored to wait. When an attempt ends, its worker takes the next one itself, so no delivery waits for a commit or for the
+//! task below. One commit runs at a time and includes everything that has happened since the previous one. **Invariant:** the state
+//! in memory can be lost at any time: the cursor and the stored rows determine what remains to be sent.
 
 mod chores;
 mod commit;
@@ -41,7 +41,7 @@ use engine::{Engine, Job, Limits};
 
 pub use commit::CURSOR;
 
-/// Everything that the dispatcher, its workers and its commits share.
+/// The state that the dispatcher, its workers and its commits share.
 #[derive(Debug)]
 pub(super) struct Shared {
     store: Store,
@@ -54,7 +54,7 @@ pub(super) struct Shared {
     engine: Mutex<Option<Engine>>,
     /// Wakes the task.
     signal: Notify,
-    /// Told when an attempt or a commit has ended, for an orderly stop.
+    /// Notified when an attempt or a commit has ended, for a clean shutdown.
     settled: Notify,
     hints: Mutex<Hints>,
     replays: AtomicBool,
@@ -62,25 +62,26 @@ pub(super) struct Shared {
     epochs: AtomicU64,
 }
 
-/// What requests have asked for since the dispatcher last looked.
+/// What requests have triggered since the dispatcher last looked.
 #[derive(Debug, Default)]
 struct Hints {
-    /// Endpoints that something new waits for.
+    /// Endpoints with new deliveries in the store.
     nudged: BTreeSet<EndpointKey>,
-    /// Deliveries that somebody asked for, by the place of the event: an open breaker does not hold them up.
-    asked: BTreeSet<(EndpointKey, u64)>,
-    /// Endpoints whose health in the store was reset.
+    /// Deliveries that a caller requested, by the position of the event. They do not wait for an open breaker.
+    requested: BTreeSet<(EndpointKey, u64)>,
+    /// Endpoints whose stored health was reset.
     reset: BTreeSet<EndpointKey>,
 }
 
-/// Deliveries that can be asked for between two looks of the dispatcher. More of them wait for the breaker like all others.
-const MAX_ASKED: usize = 1024;
+/// The maximum number of requested deliveries between two activations of the dispatcher. Further ones wait for the breaker like all
+/// others.
+const MAX_REQUESTED: usize = 1024;
 
-/// How others tell the dispatcher that the store has something new for it. A hint only: what is due is found without it too, later.
+/// Tells the dispatcher that the store has new work. Only a hint: the dispatcher also finds due work without it, but later.
 #[derive(Clone, Debug)]
 pub(super) struct Dispatch(Arc<Shared>);
 
-/// The task that drives it.
+/// The background task of the dispatcher.
 #[derive(Debug)]
 pub(super) struct Dispatcher {
     shared: Arc<Shared>,
@@ -103,9 +104,9 @@ pub(super) struct Parts {
     pub(super) subscriptions: Subscriptions,
     pub(super) sender: Sender,
     pub(super) settings: config::Webhooks,
-    /// How long figures are kept.
+    /// How long metrics are kept.
     pub(super) keep: Duration,
-    /// Where attempts are counted.
+    /// Counts attempts.
     pub(super) usage: Arc<Usage>,
 }
 
@@ -143,18 +144,18 @@ impl Dispatch {
         }
     }
 
-    /// Somebody asked for a delivery, by the place of its event.
-    pub(super) fn ask(&self, endpoint: EndpointKey, seq: u64) {
+    /// Reports that a caller requested a delivery. `seq` is the position of its event.
+    pub(super) fn request_delivery(&self, endpoint: EndpointKey, seq: u64) {
         let mut hints = lock(&self.0.hints);
         hints.nudged.insert(endpoint);
-        if hints.asked.len() < MAX_ASKED {
-            hints.asked.insert((endpoint, seq));
+        if hints.requested.len() < MAX_REQUESTED {
+            hints.requested.insert((endpoint, seq));
         }
         drop(hints);
         self.0.signal.notify_one();
     }
 
-    /// The health of the endpoint was reset in the store.
+    /// Reports that the stored health of the endpoint was reset.
     pub(super) fn reset(&self, endpoint: EndpointKey) {
         lock(&self.0.hints).reset.insert(endpoint);
         self.0.signal.notify_one();
@@ -165,14 +166,14 @@ impl Dispatch {
         self.0.signal.notify_one();
     }
 
-    /// Deliveries to an endpoint that are in memory and not in the store.
+    /// The number of deliveries to an endpoint that are in memory and not in the store.
     pub(super) fn waiting_here(&self, endpoint: EndpointKey) -> u64 {
         lock(&self.0.engine).as_ref().map_or(0, |engine| engine.waiting_here(endpoint) as u64)
     }
 }
 
 impl Dispatch {
-    /// How many deliveries wait, and since when the oldest that is due does.
+    /// The number of waiting deliveries, and how long the oldest due one has been waiting.
     pub(super) fn queue(&self) -> (u64, Option<Duration>) {
         let clocks = self.0.clocks.read();
         self.0.with_engine(|engine| (engine.depth(), engine.oldest_due(&clocks))).unwrap_or_default()
@@ -188,7 +189,7 @@ impl Shared {
         Limits { in_flight: self.settings.in_flight, per_endpoint: self.settings.in_flight_per_endpoint }
     }
 
-    /// Starts as many attempts as may be made now.
+    /// Starts all attempts that are allowed now.
     fn start_workers(self: &Arc<Self>) {
         let clocks = self.clocks.read();
         while let Some((job, epoch)) = self.with_engine(|engine| engine.next(&clocks).map(|job| (job, engine.epoch()))).flatten() {
@@ -196,7 +197,7 @@ impl Shared {
         }
     }
 
-    /// Starts a commit, unless one is under way: that one goes on with what there is when it ends.
+    /// Starts a commit, unless one is in progress. A running commit continues with the new work when it ends.
     fn start_commit(self: &Arc<Self>) {
         let clocks = self.clocks.read();
         let batch = self.with_engine(|engine| engine.begin_commit(&clocks).map(|batch| (batch, engine.epoch())));
@@ -206,7 +207,7 @@ impl Shared {
     }
 }
 
-/// An attempt under way. Should its worker end by a panic, the attempt counts as interrupted.
+/// An attempt in progress. If its worker panics, the attempt counts as interrupted.
 struct AttemptGuard {
     shared: Arc<Shared>,
     job: Option<Job>,
@@ -214,7 +215,7 @@ struct AttemptGuard {
 }
 
 impl AttemptGuard {
-    /// Hands in what came of it and takes the next attempt, under one lock.
+    /// Records the result and takes the next attempt, under one lock.
     fn settle(&mut self, sent: Sent) -> Option<Job> {
         let job = self.job.take()?;
         let clocks = self.shared.clocks.read();
@@ -233,7 +234,7 @@ impl AttemptGuard {
             self.shared.signal.notify_one();
         }
         if next.is_some() {
-            // A place that becomes free can let more than one tenant go on.
+            // A free slot can unblock more than one tenant.
             self.shared.start_workers();
         }
         next
@@ -252,7 +253,7 @@ impl Drop for AttemptGuard {
     }
 }
 
-/// Makes attempts, one after the other, until none can be made.
+/// Makes attempts one after the other, until none is allowed.
 async fn work(shared: Arc<Shared>, job: Job, epoch: u64) {
     let mut under_way = AttemptGuard { shared: shared.clone(), job: Some(job), epoch };
     while let Some(job) = &under_way.job {
@@ -261,7 +262,7 @@ async fn work(shared: Arc<Shared>, job: Job, epoch: u64) {
     }
 }
 
-/// Makes an attempt. One that takes its time is noted in the store, so that a crash does not hide it.
+/// Makes an attempt. A slow attempt gets a row in the store, so that a crash does not hide it.
 async fn attempt(shared: &Shared, job: &Job) -> Sent {
     let (endpoint, seq) = (job.target.key, job.event.seq);
     let started_at = shared.clocks.now(endpoint.0);
@@ -273,7 +274,7 @@ async fn attempt(shared: &Shared, job: &Job) -> Sent {
     let note = shared.store.write_derived(move |tx| interrupted::note(tx, endpoint, seq, &under_way));
     let (sent, noted) = tokio::join!(send, note);
     if let Err(error) = &noted {
-        tracing::warn!(%error, "an attempt under way could not be noted; a crash would hide it");
+        tracing::warn!(%error, "could not record an attempt in progress; a crash would hide it");
     }
     Sent { noted: noted.is_ok(), ..sent }
 }
@@ -286,7 +287,7 @@ async fn commit(shared: Arc<Shared>, batch: commit::Batch, epoch: u64) {
         let clocks = shared.clocks.read();
         let next = match written {
             Err(error) => {
-                tracing::error!(%error, "deliveries could not be written down; they are read from the log again");
+                tracing::error!(%error, "could not store deliveries; reading them from the log again");
                 shared.failed.store(true, Ordering::SeqCst);
                 shared.signal.notify_one();
                 return;
@@ -355,7 +356,7 @@ impl Task for Dispatcher {
         self.refresh_endpoints(&clocks)?;
         self.take_hints(&clocks)?;
         self.read_log(&clocks)?;
-        // What has just happened goes out before anything else is looked at, and that may take its time.
+        // New events go out first, because the work below can take longer.
         tokio::task::yield_now().await;
         let clocks = self.shared.clocks.read();
         self.claim_due(&clocks)?;
@@ -370,7 +371,7 @@ impl Task for Dispatcher {
         lock(&self.concern).clone()
     }
 
-    /// Begins nothing new, waits for what is under way, and writes it down.
+    /// Starts nothing new, waits for work in progress, and stores the results.
     async fn finish(&self) -> Result<(), TaskError> {
         let shared = &self.shared;
         shared.with_engine(Engine::shut_down);
@@ -386,9 +387,9 @@ impl Task for Dispatcher {
         };
         let patience = Duration::from_secs(shared.settings.shutdown_seconds);
         if tokio::time::timeout(patience, quiet).await.is_err() {
-            tracing::info!("deliveries under way were cut off; they are sent again after the next start");
+            tracing::info!("the shutdown interrupted deliveries; they are sent again after the next start");
         }
-        // What was cut off must not be written down once the store is about to close.
+        // Interrupted work must not be committed when the store is about to close.
         *lock(&shared.engine) = None;
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The dispatcher's memory beside tenants whose receivers never answer.
+//! The dispatcher's state in memory when the receivers of some tenants never answer.
 
 use std::sync::Arc;
 
@@ -46,15 +46,15 @@ impl Memory {
         Arc::new(QueuedEvent { seq: self.last_seq, number: self.last_seq, id, kind, at, body: Bytes::new() })
     }
 
-    /// The endpoint, which the memory knows from now on.
+    /// Adds an endpoint to the engine.
     fn target(&mut self, key: EndpointKey) -> Arc<Target> {
         let target = Arc::new(Target::example(key));
-        self.engine.take_up(target.clone(), EndpointState::default(), None, self.clocks.installation());
+        self.engine.update_lane(target.clone(), EndpointState::default(), None, self.clocks.installation());
         target
     }
 
-    /// Something happens that so many endpoints of a tenant want. The attempts that are made because of it.
-    fn happen(&mut self, tenant: u8, endpoints: u8) -> Vec<Job> {
+    /// Emits an event for this many endpoints of a tenant. Returns the attempts that start.
+    fn emit(&mut self, tenant: u8, endpoints: u8) -> Vec<Job> {
         let (event, now) = (self.event(), self.clocks.installation());
         for endpoint in 0..endpoints {
             let target = self.target(key(tenant, endpoint));
@@ -73,23 +73,23 @@ fn tenants(jobs: &[Job]) -> Vec<TenantId> {
 }
 
 #[test]
-fn two_tenants_whose_receivers_never_answer_leave_places_for_a_third() {
+fn two_tenants_with_silent_receivers_leave_places_for_a_third() {
     let mut memory = Memory::new();
-    let first: usize = (0..10).map(|_| memory.happen(1, ENDPOINTS).len()).sum();
+    let first: usize = (0..10).map(|_| memory.emit(1, ENDPOINTS).len()).sum();
     assert!((1..=IN_FLIGHT / 2).contains(&first), "{first}");
-    let second: usize = (0..10).map(|_| memory.happen(2, ENDPOINTS).len()).sum();
+    let second: usize = (0..10).map(|_| memory.emit(2, ENDPOINTS).len()).sum();
     assert!((1..=IN_FLIGHT / 2).contains(&second) && first + second < IN_FLIGHT, "{first} and {second}");
-    let third = memory.happen(3, 5);
-    assert_eq!(tenants(&third), [key(3, 0).0; 5], "nobody waits for the others");
+    let third = memory.emit(3, 5);
+    assert_eq!(tenants(&third), [key(3, 0).0; 5], "no wait for other tenants");
     assert_eq!(memory.engine.in_flight(), first + second + 5);
 }
 
 #[test]
-fn a_place_that_becomes_free_goes_to_the_tenant_that_has_none() {
+fn a_free_place_goes_to_a_tenant_without_one() {
     let mut memory = Memory::new();
-    let mut under_way: Vec<Job> = (1..=14).flat_map(|tenant| memory.happen(tenant, ENDPOINTS)).collect();
+    let mut under_way: Vec<Job> = (1..=14).flat_map(|tenant| memory.emit(tenant, ENDPOINTS)).collect();
     assert_eq!(under_way.len(), IN_FLIGHT, "fourteen tenants can have all places");
-    assert!(memory.happen(15, 1).is_empty());
+    assert!(memory.emit(15, 1).is_empty());
     let ended = under_way.swap_remove(0);
     assert_eq!(ended.target.key.0, key(1, 0).0);
     let now = memory.clocks.installation();
@@ -98,7 +98,7 @@ fn a_place_that_becomes_free_goes_to_the_tenant_that_has_none() {
 }
 
 #[test]
-fn what_waits_in_the_store_for_one_tenant_leaves_room_in_memory_for_another() {
+fn a_tenant_with_a_stored_backlog_leaves_memory_for_others() {
     let mut memory = Memory::new();
     let now = memory.clocks.installation();
     for endpoint in 0..ENDPOINTS {

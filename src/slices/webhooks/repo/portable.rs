@@ -1,5 +1,5 @@
-//! Endpoints as they leave for another installation and arrive there. One without its secrets arrives paused, with a new signing
-//! secret and without custom headers. One of a file that nobody vouches for arrives paused too.
+//! Moves endpoints to and from another installation. An endpoint without its secrets arrives paused, with a new signing secret and
+//! without custom headers. An endpoint from an unverified file also arrives paused.
 
 use serde_json::Value;
 
@@ -15,17 +15,17 @@ use super::{
     Binding, ENDPOINTS, EndpointKey,
 };
 
-/// Entries of each list of a filter, and the length of one.
+/// The maximum number of entries in each list of a filter, and the maximum length of an entry.
 const MAX_FILTER: usize = 100;
 const MAX_FILTER_TEXT: usize = 100;
 /// The length of a signing secret.
 const SECRET_BYTES: usize = 32;
 
-/// What the use cases ask of an endpoint.
+/// The rules that the service applies to an endpoint.
 pub(crate) struct Rules {
     pub(crate) most: u64,
     pub(crate) egress: Egress,
-    /// The bounds of the API.
+    /// The limits of the API.
     pub(crate) fields: Check<Value>,
     pub(crate) events: Check<Vec<String>>,
 }
@@ -79,11 +79,11 @@ fn arrive(arrival: &mut Arrival, key: EndpointKey, mut endpoint: Endpoint) -> Re
     }
     if !arrival.is_verified() {
         pause(&mut endpoint);
-        // Whoever is named in the file has not asked for it here. Whoever resumes it becomes its owner.
+        // The owner named in the file did not request it here. The caller that resumes it becomes its owner.
         endpoint.owner = Some(Actor { kind: ActorKind::Agent, id: "import".to_owned(), name: "Import".to_owned() });
         arrival.switch_off("webhooks", &endpoint.name);
     }
-    // One from an older release has no owner here, either.
+    // An endpoint of an older release has no owner here either.
     endpoint.legacy_since = endpoint.owner.is_none().then_some(arrival.tenant_now);
     Ok(Some((key, endpoint)))
 }
@@ -94,8 +94,8 @@ fn pause(endpoint: &mut Endpoint) {
     }
 }
 
-/// Seals the secrets that came along under the key of this installation, if they are secrets and headers as the API takes them; whether
-/// they came along.
+/// Seals the secrets from the file under this installation's key, if they are valid secrets and headers. Returns whether the file
+/// had them.
 fn open_secrets(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut Endpoint) -> Result<bool, PortError> {
     let (secret, headers) = (Binding::secret(key), endpoint.headers_binding(key));
     let Some(signing) = arrival.secret(secret.place(), &mut endpoint.secret)? else { return Ok(false) };
@@ -111,22 +111,22 @@ fn open_secrets(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut Endpoint
     {
         names = read_headers(&given)?.names();
     }
-    if names == endpoint.header_names { Ok(true) } else { Err(PortError::wrong("its headers are not those that it names")) }
+    if names == endpoint.header_names { Ok(true) } else { Err(PortError::wrong("headers: they do not match `header_names`")) }
 }
 
 fn check_secret(secret: &Secret) -> Result<(), PortError> {
     let is_one = secret_bytes(secret).is_some_and(|bytes| bytes.len() == SECRET_BYTES);
-    if is_one { Ok(()) } else { Err(PortError::wrong("its signing secret is none")) }
+    if is_one { Ok(()) } else { Err(PortError::wrong("its signing secret is not valid")) }
 }
 
 fn read_headers(secret: &Secret) -> Result<CustomHeaders, PortError> {
-    let wrong = || PortError::wrong("headers: they are not headers that an endpoint can have");
+    let wrong = || PortError::wrong("headers: an endpoint cannot have these headers");
     let given = CustomHeaders::from_secret(secret).map_err(|_| wrong())?;
     let pairs = given.iter().map(|(name, value)| (name.to_owned(), value.to_owned()));
     CustomHeaders::parse(pairs).map_err(|_| wrong())
 }
 
-/// Gives the endpoint a new signing secret in place of one that did not come along.
+/// Gives the endpoint a new signing secret, because the file did not contain one.
 fn make_secret(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut Endpoint) -> Result<(), PortError> {
     let made = generate_secret(&mut arrival.entropy);
     endpoint.secret = arrival.seal(Binding::secret(key).place(), &made)?;
@@ -137,10 +137,13 @@ fn make_secret(arrival: &mut Arrival, key: EndpointKey, endpoint: &mut Endpoint)
     let without = if endpoint.header_names.is_empty() {
         String::new()
     } else {
-        format!(" and lacks its headers {}", endpoint.header_names.join(", "))
+        format!(" and no longer has its headers {}", endpoint.header_names.join(", "))
     };
     endpoint.header_names.clear();
-    arrival.note(format!("The webhook {} has a new signing secret{without}: rotate it, and resume it.", endpoint.name));
+    arrival.note(format!(
+        "The webhook {} has a new signing secret{without}. Rotate the secret and resume the webhook.",
+        endpoint.name
+    ));
     Ok(())
 }
 
@@ -152,7 +155,7 @@ mod tests {
         id::{TenantId, WebhookId},
         secrets::{InstallationKey, Sealer},
     };
-    use tenantd_store::portable::{Landing, Trust};
+    use tenantd_store::portable::{EventNumbers, Trust};
 
     use super::*;
     use crate::{
@@ -165,12 +168,12 @@ mod tests {
     fn arrival(entropy: &mut Entropy) -> Arrival {
         let sealer = |entropy: &mut Entropy| Sealer::new(&InstallationKey::generate(entropy));
         let (kind, now) = (TenantKind::Standard, Timestamp::EPOCH);
-        let mut made = Arrival::new(KEY.0, kind, now, Trust::Verified, Landing::new(0), sealer(entropy));
+        let mut made = Arrival::new(KEY.0, kind, now, Trust::Verified, EventNumbers::new(0), sealer(entropy));
         made.travel = Some(sealer(entropy));
         made
     }
 
-    /// An endpoint on its way; its headers are sealed to their target, or as earlier releases did.
+    /// An endpoint in transfer. Its headers are bound to their target, or unbound as in earlier releases.
     fn travelling(travel: &Sealer, bound: bool, entropy: &mut Entropy) -> Endpoint {
         let signing = generate_secret(entropy);
         let secret = travel.seal(Binding::secret(KEY).place(), &signing, entropy).unwrap();
@@ -209,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_do_not_arrive_at_another_target_than_they_left_with() {
+    fn imported_headers_stay_bound_to_their_target() {
         let mut entropy = Entropy::from_seed(1);
         let mut arrival = arrival(&mut entropy);
         let travel = arrival.travel.clone().unwrap();
@@ -232,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_earlier_releases_are_bound_when_they_arrive() {
+    fn unbound_headers_of_earlier_releases_are_bound_on_import() {
         let mut entropy = Entropy::from_seed(1);
         let mut arrival = arrival(&mut entropy);
         let travel = arrival.travel.clone().unwrap();

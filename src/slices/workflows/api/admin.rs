@@ -1,4 +1,4 @@
-//! `/internal/admin/tenants/{id}/workflows`: which workflows a tenant has, and how to stop one, for whoever may open the admin socket.
+//! `/internal/admin/tenants/{id}/workflows`: lists and disables the workflows of a tenant, for callers of the admin socket.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use super::super::{Core, error::WorkflowError, model, repo};
 
 #[derive(Tags)]
 enum Area {
-    /// What only the admin socket serves.
+    /// Operations that only the admin socket serves.
     Administration,
 }
 
@@ -33,16 +33,16 @@ const MAX_LISTED: usize = 10_000;
 #[oai(skip_serializing_if_is_none)]
 struct TenantWorkflow {
     id: WorkflowId,
-    /// The key of the workflow.
+    /// The key of the workflow, unique in the tenant unless it is archived.
     key: String,
     name: String,
-    /// Whether its triggers start it.
+    /// Whether its triggers start runs.
     enabled: bool,
-    /// Kinds of events that start it.
+    /// The kinds of events that start runs.
     events: Vec<String>,
-    /// When its schedule starts it next.
+    /// The next scheduled start. Absent without one.
     next_run_at: Option<Timestamp>,
-    /// When the workflow was archived.
+    /// When the workflow was archived. Absent if it is not.
     archived_at: Option<Timestamp>,
     updated_at: Timestamp,
     version: u64,
@@ -85,7 +85,7 @@ impl AdminWorkflowsApi {
 impl AdminWorkflowsApi {
     /// List the workflows of a tenant
     ///
-    /// Returns at most 10,000 workflows, the oldest first, without their definitions.
+    /// Returns at most 10,000 workflows, oldest first, without their definitions.
     #[oai(path = "/:id/workflows", method = "get", operation_id = "list_tenant_workflows")]
     async fn list_tenant_workflows(
         &self,
@@ -99,8 +99,8 @@ impl AdminWorkflowsApi {
 
     /// Disable a workflow of a tenant
     ///
-    /// From now on nothing starts the workflow. Runs under way continue; suspend the tenant to stop those too. The server does not
-    /// evaluate anything of the definition, so this works for every workflow. Disabling it again is no error.
+    /// Disables the workflow: nothing starts it any more. Unfinished runs continue; suspend the tenant to stop those too. tenantd
+    /// evaluates nothing of the definition, so this works for every workflow. Disabling it again has no effect.
     #[oai(path = "/:id/workflows/:workflow_id/disable", method = "post", operation_id = "disable_tenant_workflow")]
     async fn disable_tenant_workflow(
         &self,

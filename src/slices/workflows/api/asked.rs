@@ -1,5 +1,5 @@
-//! What a request on the one path asks for: which record or list its query and body name. Everything else that they hold must have a
-//! meaning for it, or is refused.
+//! The target of a request on the shared path: the record or list that its query and body name. Parameters that do not apply to the
+//! target are refused.
 
 use poem_openapi::{Enum, Object};
 
@@ -14,7 +14,7 @@ use tenantd_http::{
 
 use super::super::model::RunStatus;
 
-/// `runs` lists runs, `catalog` lists what definitions can be made of.
+/// `runs` lists runs. `catalog` lists the building blocks of definitions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub(super) enum WorkflowViewName {
@@ -24,37 +24,37 @@ pub(super) enum WorkflowViewName {
 
 #[derive(Debug, Object)]
 pub(super) struct ReadWorkflows {
-    /// One workflow.
+    /// Return this workflow.
     pub(super) id: Option<WorkflowId>,
-    /// With `id`: an earlier version of the definition.
+    /// With `id`: the version of the definition to return. Defaults to the newest.
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) version: Option<u64>,
-    /// One run, with its steps.
+    /// Return this run with its steps.
     pub(super) run_id: Option<RunId>,
-    /// With `run_id`: how long to wait for the end of the run.
+    /// With `run_id`: how long to wait for the end of the run, in seconds. Defaults to 0.
     #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
     pub(super) wait_seconds: Option<u32>,
     pub(super) view: Option<WorkflowViewName>,
-    /// With `view=runs`: runs of this workflow.
+    /// With `view=runs`: return only runs of this workflow.
     pub(super) workflow_id: Option<WorkflowId>,
-    /// With `view=runs`: runs in one of these states.
+    /// With `view=runs`: return only runs in these states.
     #[oai(validator(min_items = 1, max_items = 8))]
     pub(super) status: Option<Vec<RunStatus>>,
-    /// With `view=runs`: runs about this record, by its id, or a ticket such as `T-1042`.
+    /// With `view=runs`: return only runs about this record. Accepts its id, or a ticket such as `T-1042`.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) subject_id: Option<String>,
-    /// With `view=runs`: runs that were started after this time.
+    /// With `view=runs`: return only runs that were created after this time.
     pub(super) started_after: Option<Timestamp>,
-    /// In the list of workflows: those that are enabled, or those that are not.
+    /// In the list of workflows: return only enabled (`true`) or only disabled (`false`) workflows.
     pub(super) enabled: Option<bool>,
-    /// In the list of workflows: those that are archived, in place of the others.
+    /// In the list of workflows: whether to return the archived workflows instead of the others. Defaults to `false`.
     pub(super) archived: Option<bool>,
     #[oai(flatten)]
     pub(super) page: PageQuery,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum ReadTarget {
     Workflows,
     Workflow(WorkflowId),
     Run(RunId),
@@ -63,20 +63,20 @@ pub(super) enum Asked {
 }
 
 impl ReadWorkflows {
-    /// What is asked for. Parameters that have no meaning there are refused.
-    pub(super) fn asked(&self) -> Result<Asked, Problem> {
-        let asked = match (self.id, self.run_id, self.view) {
-            (None, None, None) => Asked::Workflows,
-            (Some(id), None, None) => Asked::Workflow(id),
-            (None, Some(id), None) => Asked::Run(id),
-            (None, None, Some(WorkflowViewName::Runs)) => Asked::Runs,
-            (None, None, Some(WorkflowViewName::Catalog)) => Asked::Catalog,
+    /// The target of the request. Refuses parameters that do not apply to it.
+    pub(super) fn read_target(&self) -> Result<ReadTarget, Problem> {
+        let requested = match (self.id, self.run_id, self.view) {
+            (None, None, None) => ReadTarget::Workflows,
+            (Some(id), None, None) => ReadTarget::Workflow(id),
+            (None, Some(id), None) => ReadTarget::Run(id),
+            (None, None, Some(WorkflowViewName::Runs)) => ReadTarget::Runs,
+            (None, None, Some(WorkflowViewName::Catalog)) => ReadTarget::Catalog,
             _ => return Err(one_of("id, run_id, view")),
         };
-        let (list, runs) = (asked == Asked::Workflows, asked == Asked::Runs);
+        let (list, runs) = (requested == ReadTarget::Workflows, requested == ReadTarget::Runs);
         let given = [
-            ("version", self.version.is_some(), matches!(asked, Asked::Workflow(_))),
-            ("wait_seconds", self.wait_seconds.is_some(), matches!(asked, Asked::Run(_))),
+            ("version", self.version.is_some(), matches!(requested, ReadTarget::Workflow(_))),
+            ("wait_seconds", self.wait_seconds.is_some(), matches!(requested, ReadTarget::Run(_))),
             ("workflow_id", self.workflow_id.is_some(), runs),
             ("status", self.status.is_some(), runs),
             ("subject_id", self.subject_id.is_some(), runs),
@@ -91,19 +91,19 @@ impl ReadWorkflows {
             .iter()
             .filter(|(_, given, meant)| *given && !*meant)
             .map(|(name, ..)| {
-                FieldError::parameter(*name, "not_applicable", format!("{name} has no meaning for what is asked for"))
+                FieldError::parameter(*name, "not_applicable", format!("{name} does not apply to this request; remove it"))
             })
             .collect();
-        if errors.is_empty() { Ok(asked) } else { Err(Problem::invalid(errors)) }
+        if errors.is_empty() { Ok(requested) } else { Err(Problem::invalid(errors)) }
     }
 }
 
 fn one_of(names: &str) -> Problem {
     let place = names.split(',').next().unwrap_or_default();
-    Problem::invalid(vec![FieldError::parameter(place, "ambiguous", format!("give exactly one of {names}"))])
+    Problem::invalid(vec![FieldError::parameter(place, "ambiguous", format!("use exactly one of {names}"))])
 }
 
-/// One target of two kinds, each named in the query or in the body.
+/// A target of one of two kinds, named in the query or in the body.
 pub(super) enum Target {
     Workflow(WorkflowId),
     Run(RunId),
@@ -124,7 +124,7 @@ pub(super) fn target(
         (None, Some(id)) => Ok(Target::Run(id)),
         (Some(_), Some(_)) => Err(one_of("id, run_id")),
         (None, None) => {
-            let message = "name a workflow by id or a run by run_id, in the query or in the body";
+            let message = "name a workflow with id or a run with run_id, in the query or in the body";
             Err(Problem::invalid(vec![FieldError::parameter("id", "required", message)]))
         }
     }

@@ -1,4 +1,4 @@
-//! What clients send to start, create, change and steer.
+//! The request bodies for starting, creating, changing and controlling workflows and runs.
 
 use poem_openapi::{Enum, Object, types::Any};
 use serde_json::{Map, Value};
@@ -11,8 +11,8 @@ use tenantd_http::problem::{FieldError, Problem};
 
 use super::super::service::Steering;
 
-/// `run` starts a run, and is the default; `create` makes a workflow; `validate` says what is wrong with a definition; `take_over` makes you
-/// the owner of a workflow.
+/// `run` (the default) starts a run. `create` creates a workflow. `validate` checks a definition. `take_over` makes you the owner
+/// of a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enum)]
 #[oai(rename_all = "snake_case")]
 pub(super) enum WorkflowAction {
@@ -22,42 +22,43 @@ pub(super) enum WorkflowAction {
     TakeOver,
 }
 
-/// A run to start, or a workflow to create.
+/// A run to start, or a workflow to create, validate or take over.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct TriggerWorkflow {
+    /// What to do. Defaults to `run`.
     pub(super) action: Option<WorkflowAction>,
-    /// The workflow to run, by its id.
+    /// The id of the workflow. Set this or `workflow_key`.
     pub(super) workflow_id: Option<WorkflowId>,
-    /// The workflow to run, by its key.
+    /// The key of the workflow. Set this or `workflow_id`.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) workflow_key: Option<String>,
-    /// An object that the workflow's `input_schema` allows.
+    /// The inputs of the run: an object that matches the workflow's `input_schema`. Defaults to `{}`.
     pub(super) inputs: Option<Any<Value>>,
-    /// The id of the record that the run is about, or a ticket such as `T-1042`, to find the run by.
+    /// The id of the record that the run is about, or a ticket such as `T-1042`. You can list runs by it.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) subject_id: Option<String>,
-    /// Plan every step and change nothing.
+    /// Whether to plan every step without changing anything. Defaults to `false`.
     pub(super) dry_run: Option<bool>,
-    /// With `dry_run`: an event as the feed has it, to plan a workflow with that events start.
+    /// With `dry_run`: an event in the format of the event feed, to plan a workflow with an event trigger.
     pub(super) event: Option<Any<Value>>,
-    /// With `create` and `validate`: the definition, as the catalogue describes it. With `starter`: what differs from that, as a merge
-    /// patch.
+    /// With `create` and `validate`: the definition, as `definition_schema` of the catalog describes it. With `starter`: a merge
+    /// patch that changes the starter.
     pub(super) definition: Option<Any<Value>>,
-    /// With `create` and `validate`: the name of a definition of the catalogue.
+    /// With `create` and `validate`: the name of a starter of the catalog.
     #[oai(validator(min_length = 1, max_length = 64))]
     pub(super) starter: Option<String>,
 }
 
 impl TriggerWorkflow {
-    /// The workflow must be named, in one of the two ways.
+    /// The workflow must be named in exactly one of the two ways.
     fn unnamed(named: &[(&str, bool)]) -> Option<FieldError> {
-        let message = "name the workflow once: by workflow_id or by workflow_key";
+        let message = "set either workflow_id or workflow_key";
         let ways = named.iter().filter(|(_, given)| *given).count();
         (ways != 1).then(|| FieldError::pointer("/workflow_id", "required", message))
     }
 
-    /// Refuses members that the action has no use for.
+    /// Refuses members that the action does not use.
     pub(super) fn check(&self) -> Result<WorkflowAction, Problem> {
         let action = self.action.unwrap_or(WorkflowAction::Run);
         let runs = [
@@ -75,8 +76,9 @@ impl TriggerWorkflow {
             WorkflowAction::Create | WorkflowAction::Validate => runs.to_vec(),
             WorkflowAction::TakeOver => [&makes, run_only].concat(),
         };
-        let refuse =
-            |name: &str| FieldError::pointer(format!("/{name}"), "not_applicable", format!("{name} does not go with this action"));
+        let refuse = |name: &str| {
+            FieldError::pointer(format!("/{name}"), "not_applicable", format!("{name} is not allowed with this action"))
+        };
         let mut errors: Vec<FieldError> = unused.iter().filter(|(_, given)| *given).map(|(name, _)| refuse(name)).collect();
         match action {
             WorkflowAction::TakeOver => errors.extend(Self::unnamed(named)),
@@ -86,12 +88,12 @@ impl TriggerWorkflow {
                     errors.push(FieldError::pointer("/inputs", "wrong_type", "must be an object"));
                 }
                 if self.event.is_some() && self.dry_run != Some(true) {
-                    errors.push(FieldError::pointer("/event", "not_applicable", "an event is given for a dry run only"));
+                    errors.push(FieldError::pointer("/event", "not_applicable", "event is allowed only with dry_run"));
                 }
             }
             WorkflowAction::Create | WorkflowAction::Validate => {
                 if self.definition.is_none() && self.starter.is_none() {
-                    errors.push(FieldError::pointer("/definition", "required", "definition is required, or starter"));
+                    errors.push(FieldError::pointer("/definition", "required", "set definition, starter or both"));
                 }
             }
         }
@@ -99,15 +101,15 @@ impl TriggerWorkflow {
     }
 }
 
-/// What to do with a run.
+/// An action on a run.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct SteerWorkflowRun {
     pub(super) action: Steering,
-    /// With `approve` and `reject`: why.
+    /// With `approve` and `reject`: the reason for the decision.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) comment: Option<String>,
-    /// With `approve` and `reject`: the path of the step, when several wait.
+    /// With `approve` and `reject`: the path of the step. Required only if several steps wait.
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) step: Option<String>,
 }
@@ -117,38 +119,39 @@ impl SteerWorkflowRun {
         let decides = matches!(self.action, Steering::Approve | Steering::Reject);
         let given = [("comment", self.comment.is_some()), ("step", self.step.is_some())];
         let refuse = |name: &str| {
-            FieldError::pointer(format!("/{name}"), "not_applicable", format!("{name} goes with approve and reject only"))
+            FieldError::pointer(format!("/{name}"), "not_applicable", format!("{name} is allowed only with approve and reject"))
         };
         let errors: Vec<FieldError> = given.iter().filter(|(_, given)| *given && !decides).map(|(name, _)| refuse(name)).collect();
         if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
     }
 }
 
-/// A change of a workflow, as a JSON merge patch (RFC 7396) of its definition: what is absent stays, `null` removes, lists are replaced.
+/// Changes to a workflow as a JSON merge patch (RFC 7396) of its definition. Absent fields keep their values, `null` removes a
+/// field, and lists are replaced.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowPatch {
-    /// The key of the workflow.
+    /// The key of the workflow, unique among the tenant's workflows that are not archived.
     pub(super) key: Change<Any<Value>>,
     pub(super) name: Change<Any<Value>>,
     pub(super) description: Change<Any<Value>>,
     pub(super) enabled: Change<Any<Value>>,
-    /// What starts a run.
+    /// The triggers that start runs.
     pub(super) triggers: Change<Any<Value>>,
     /// The JSON Schema of the inputs.
     pub(super) input_schema: Change<Any<Value>>,
-    /// How long a run may take, in seconds.
+    /// The time limit of a run, in seconds.
     pub(super) timeout_seconds: Change<Any<Value>>,
-    /// How many runs may be under way at the same time.
+    /// The limit for concurrent runs with the same key.
     pub(super) concurrency: Change<Any<Value>>,
     /// The steps, in order.
     pub(super) steps: Change<Any<Value>>,
-    /// The steps to run when a run fails.
+    /// The steps to run after a run has failed.
     pub(super) on_failure: Change<Any<Value>>,
 }
 
 impl WorkflowPatch {
-    /// The patch as JSON.
+    /// Converts the patch to JSON.
     pub(super) fn into_json(self) -> Value {
         let members = [
             ("key", self.key),
@@ -171,31 +174,32 @@ impl WorkflowPatch {
     }
 }
 
-/// A change of a workflow; or, with `action`, what to do with a run.
+/// Changes to a workflow, or with `action` an action on a run.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct UpdateWorkflow {
-    /// The workflow, unless the query names it.
+    /// The id of the workflow. Leave it out if the query has `id`.
     pub(super) id: Option<WorkflowId>,
-    /// The run, unless the query names it.
+    /// The id of the run. Leave it out if the query has `run_id`.
     pub(super) run_id: Option<RunId>,
+    /// The action on the run. Required with `run_id`.
     pub(super) action: Option<Steering>,
-    /// A comment for people.
+    /// With `approve` and `reject`: the reason for the decision.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) comment: Option<String>,
-    /// The step to decide about.
+    /// With `approve` and `reject`: the path of the step. Required only if several steps wait.
     #[oai(validator(min_length = 1, max_length = 200))]
     pub(super) step: Option<String>,
     #[oai(flatten)]
     pub(super) patch: WorkflowPatch,
 }
 
-/// What to archive or to cancel.
+/// The workflow to archive, or the run to cancel.
 #[derive(Clone, Debug, Object)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct DeleteWorkflow {
-    /// The workflow, unless the query names it.
+    /// The id of the workflow. Leave it out if the query has `id`.
     pub(super) id: Option<WorkflowId>,
-    /// The run, unless the query names it.
+    /// The id of the run. Leave it out if the query has `run_id`.
     pub(super) run_id: Option<RunId>,
 }

@@ -1,4 +1,4 @@
-//! What definitions can be made of: types of steps and triggers with their schemas, and the definitions that come with the binary.
+//! The building blocks of definitions: types of steps and triggers with their schemas, and the starters.
 
 use poem_openapi::{Object, types::Any};
 use serde::Serialize;
@@ -10,35 +10,40 @@ use super::super::{
     steps::Planners,
 };
 
-/// A type of step or of trigger.
+/// A type of step or trigger.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct WorkflowType {
+    /// The type, as a definition names it.
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: String,
-    /// What it does.
+    /// A description of what it does.
     summary: String,
-    /// The scopes that the author of the workflow and the person or key that starts it must have.
+    /// The scopes that the author of the workflow and the user or key that starts it must have.
     required_scopes: Vec<String>,
-    /// Of a step the JSON Schema of its `with`, of a trigger that of the whole trigger.
+    /// The JSON Schema of the step's `with`, or of the whole trigger.
     schema: Any<Value>,
-    /// An example.
+    /// An example of the step's `with`, or of the whole trigger.
     example: Any<Value>,
 }
 
-/// A definition that can be installed by its name.
+/// A ready-made definition that can be created by its name.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct WorkflowStarter {
+    /// The name to use as `starter`.
     name: String,
     /// The definition of the workflow.
     definition: Any<Value>,
 }
 
-/// What definitions can be made of.
+/// The building blocks of definitions.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct WorkflowCatalog {
+    /// The types of steps.
     step_types: Vec<WorkflowType>,
+    /// The types of triggers.
     triggers: Vec<WorkflowType>,
+    /// The ready-made definitions.
     starters: Vec<WorkflowStarter>,
     /// The JSON Schema of a definition.
     definition_schema: Any<Value>,
@@ -72,16 +77,16 @@ pub(super) fn catalog(planners: &Planners) -> WorkflowCatalog {
     WorkflowCatalog {
         step_types,
         triggers: vec![
-            trigger("manual", "A request starts it.", "Manual", json!({"type": "manual"})),
+            trigger("manual", "A request starts a run.", "Manual", json!({"type": "manual"})),
             trigger(
                 "event",
-                "An event of the tenant starts it, once.",
+                "Each matching event of the tenant starts one run.",
                 "Event",
                 json!({"type": "event", "event": "ticket.created", "condition": "event.data.ticket.priority == 'critical'"}),
             ),
             trigger(
                 "schedule",
-                "Times on the clock of a time zone start it.",
+                "A cron pattern in a time zone starts runs.",
                 "Schedule",
                 json!({"type": "schedule", "cron": "0 9 * * 1", "timezone": "Europe/Berlin", "catch_up": "run_once"}),
             ),

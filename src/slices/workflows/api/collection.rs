@@ -1,4 +1,4 @@
-//! `/api/psa/workflows/trigger`: what is asked for is in the query and in the body; each way ends in the same code as the path of the
+//! `/api/psa/workflows/trigger`: the query and the body determine the target. Each operation uses the same code as the path of the
 //! record.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use tenantd_base::{
 };
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter, Judged, OptionalBody},
+    input::{Body, Filter, Lenient, OptionalBody},
     need::{Allowed, WorkflowsRead, WorkflowsSteer, WorkflowsTrigger},
     page::PageRequest,
     precondition::{IfMatch, IfNoneMatch},
@@ -41,7 +41,7 @@ use super::{
         starters,
     },
     Area,
-    asked::{Asked, ReadWorkflows, Target, target},
+    asked::{ReadTarget, ReadWorkflows, Target, target},
     bodies::{DeleteWorkflow, SteerWorkflowRun, TriggerWorkflow, UpdateWorkflow, WorkflowAction},
     catalog::{WorkflowCatalog, catalog},
     plan_wire::{WorkflowPlan, WorkflowValidation},
@@ -50,33 +50,33 @@ use super::{
     wire::{Workflow, WorkflowList},
 };
 
-const UNKNOWN_TICKET: &str = "there is no such ticket, or you cannot read it";
+const UNKNOWN_TICKET: &str = "this ticket does not exist, or you cannot read it";
 
 #[derive(Debug, Object)]
 struct WorkflowTarget {
-    /// The workflow, unless the body names it.
+    /// The id of the workflow. Leave it out if the body has `id`.
     id: Option<WorkflowId>,
-    /// The run, unless the body names it.
+    /// The id of the run. Leave it out if the body has `run_id`.
     run_id: Option<RunId>,
 }
 
 #[derive(Debug, Object)]
 struct DeleteWorkflowQuery {
-    /// The workflow to archive, unless the body names it.
+    /// The id of the workflow to archive. Leave it out if the body has `id`.
     id: Option<WorkflowId>,
-    /// The run to cancel, unless the body names it.
+    /// The id of the run to cancel. Leave it out if the body has `run_id`.
     run_id: Option<RunId>,
-    /// With `id`: cancel the runs that have not ended; else they stand in the way.
+    /// With `id`: whether to cancel the unfinished runs. Without it, the request fails while there are any.
     cancel_runs: Option<bool>,
 }
 
 #[derive(Debug, Object)]
 struct WorkflowDryRunQuery {
-    /// Plan every step of a run and change nothing. The same as `dry_run` in the body.
+    /// Whether to plan every step of a run without changing anything. Same as `dry_run` in the body.
     dry_run: Option<bool>,
 }
 
-/// Answers that have one of several shapes.
+/// Responses with one of several shapes.
 macro_rules! shapes {
     ($name:ident, $label:literal, [$($shape:ty),*]) => {
         #[derive(Debug)]
@@ -103,8 +103,9 @@ pub(crate) struct TriggerApi {
 impl TriggerApi {
     /// Read workflows and runs
     ///
-    /// Without parameters a list of workflows, each with its last run; `id` reads one, `run_id` a run with its steps, `view=runs` lists
-    /// runs, `view=catalog` the types of steps and triggers with their schemas. At most one of the three.
+    /// Returns the list of workflows, each with its last run. `id` returns one workflow, and `run_id` one run with its steps.
+    /// `view=runs` lists runs. `view=catalog` lists the types of steps and triggers with their schemas. Use at most one of the
+    /// three parameters.
     #[oai(path = "/", method = "get", operation_id = "read_workflows")]
     async fn read_workflows(
         &self,
@@ -113,17 +114,17 @@ impl TriggerApi {
         if_none_match: IfNoneMatch,
     ) -> Result<Viewed<WorkflowView>, Problem> {
         let (core, caller) = (&self.core, Caller::from(&auth));
-        match query.0.asked()? {
-            Asked::Workflows => self.list_workflows(&caller, &query.0).await,
-            Asked::Runs => self.list_runs(&caller, &query.0).await,
-            Asked::Catalog => Ok(Viewed::record(&catalog(&core.service.planners), None)),
-            Asked::Workflow(id) => {
+        match query.0.read_target()? {
+            ReadTarget::Workflows => self.list_workflows(&caller, &query.0).await,
+            ReadTarget::Runs => self.list_runs(&caller, &query.0).await,
+            ReadTarget::Catalog => Ok(Viewed::record(&catalog(&core.service.planners), None)),
+            ReadTarget::Workflow(id) => {
                 let workflow = record::read_workflow(core, &caller, id, query.0.version)?;
                 let version = workflow.version;
                 let known = if_none_match.knows(version);
                 Ok(if known { Viewed::not_modified(version) } else { Viewed::record(&workflow, Some(version)) })
             }
-            Asked::Run(id) => {
+            ReadTarget::Run(id) => {
                 let run = record::read_run(core, &caller, id, query.0.wait_seconds).await?;
                 let known = if_none_match.knows(run.version);
                 Ok(if known { Viewed::not_modified(run.version) } else { Viewed::record(&run, Some(run.version)) })
@@ -133,12 +134,16 @@ impl TriggerApi {
 
     /// Start a run, or create a workflow
     ///
-    /// `run`, which is the default, answers 202 with the run, or 200 with the one that stands for it. `create` makes a workflow from a
-    /// definition or from one that comes with the product. `validate` tells every problem of a definition and stores nothing.
-    /// `take_over` makes you the owner of a workflow: its next version is the same and acts for you.
+    /// `action` selects the operation:
     ///
-    /// A workflow acts for the author of its newest version. A run also acts for the person or key that started it. You need every scope that
-    /// its steps and triggers need (`required_scopes` in the catalogue).
+    /// - `run` (the default) starts a run and returns it with 202, or returns the existing run with 200 if the concurrency policy
+    ///   uses it instead.
+    /// - `create` creates a workflow from a definition or a starter of the catalog.
+    /// - `validate` returns every problem of a definition and stores nothing.
+    /// - `take_over` makes you the owner of a workflow: its next version is identical and acts for you.
+    ///
+    /// A workflow acts for the author of its newest version. A run also acts for the user or key that started it. You need every
+    /// scope that the steps and triggers need (`required_scopes` in the catalog).
     #[oai(path = "/", method = "post", operation_id = "trigger_workflow")]
     async fn trigger_workflow(
         &self,
@@ -176,17 +181,17 @@ impl TriggerApi {
         }
     }
 
-    /// Change a workflow, or steer a run
+    /// Change a workflow, or control a run
     ///
-    /// With `id` a merge patch of the definition, which becomes the next version. With `run_id` and `action`: cancel, pause, resume,
-    /// retry, approve or reject; what the state of the run does not allow is a conflict.
+    /// With `id`, applies a merge patch to the definition and stores it as the next version. With `run_id` and `action`, cancels,
+    /// pauses, resumes, retries, approves or rejects a run. Returns a conflict if the state of the run does not allow the action.
     #[oai(path = "/", method = "patch", operation_id = "update_workflow")]
     async fn update_workflow(
         &self,
         auth: Allowed<WorkflowsSteer>,
         query: Filter<WorkflowTarget>,
         if_match: IfMatch,
-        body: Judged<UpdateWorkflow>,
+        body: Lenient<UpdateWorkflow>,
     ) -> Result<Changed<WorkflowOrRun>, Problem> {
         let caller = Caller::from(&auth);
         let UpdateWorkflow { id, run_id, action, comment, step, patch } = body.0;
@@ -213,8 +218,8 @@ impl TriggerApi {
 
     /// Archive a workflow, or cancel a run
     ///
-    /// With `id` the workflow starts no more runs and stays readable; runs that have not ended stand in the way, unless `cancel_runs` is
-    /// true. With `run_id` the run is cancelled; one that has ended is a conflict.
+    /// With `id`, archives the workflow: it starts no more runs and stays readable. The request fails while runs have not ended,
+    /// unless `cancel_runs` is true. With `run_id`, cancels the run. Returns a conflict if the run has already ended.
     #[oai(path = "/", method = "delete", operation_id = "delete_workflow")]
     async fn delete_workflow(
         &self,
@@ -232,7 +237,7 @@ impl TriggerApi {
                 Ok(Changed::shaped(&workflow, Some(workflow.version)))
             }
             Target::Run(_) if query.0.cancel_runs.is_some() => {
-                let error = FieldError::parameter("cancel_runs", "not_applicable", "cancel_runs goes with id only");
+                let error = FieldError::parameter("cancel_runs", "not_applicable", "cancel_runs is allowed only with id");
                 Err(Problem::invalid(vec![error]))
             }
             Target::Run(id) => {
@@ -244,12 +249,13 @@ impl TriggerApi {
 }
 
 fn refuse<'a>(names: impl Iterator<Item = &'a str>, what: &str) -> Result<(), Problem> {
-    let error = |name: &str| FieldError::pointer(format!("/{name}"), "not_applicable", format!("{name} is for {what}"));
+    let error =
+        |name: &str| FieldError::pointer(format!("/{name}"), "not_applicable", format!("{name} is allowed only for {what}"));
     let errors: Vec<FieldError> = names.map(error).collect();
     if errors.is_empty() { Ok(()) } else { Err(Problem::invalid(errors)) }
 }
 
-/// The workflow that a request to start names.
+/// Finds the workflow that a request names.
 fn find(tx: &impl Read, tenant: TenantId, id: Option<WorkflowId>, key: Option<&str>) -> Result<WorkflowModel, WorkflowError> {
     let found = match (id, key) {
         (Some(id), _) => repo::workflows::get(tx, tenant, id)?,
@@ -260,12 +266,12 @@ fn find(tx: &impl Read, tenant: TenantId, id: Option<WorkflowId>, key: Option<&s
     if workflow.archived_at.is_some() { Err(WorkflowError::Archived) } else { Ok(workflow) }
 }
 
-/// The definition of a request: its own, that of a starter, or both.
+/// The definition of a request: its own, that of a starter, or a starter with changes.
 fn definition(body: &TriggerWorkflow) -> Result<Value, Problem> {
     let given = body.definition.as_ref().map(|definition| definition.0.clone());
     let Some(name) = body.starter.as_deref() else { return Ok(given.unwrap_or_default()) };
     let Some(starter) = starters::find(name) else {
-        let error = FieldError::pointer("/starter", "unknown_starter", format!("there is no starter {name}"))
+        let error = FieldError::pointer("/starter", "unknown_starter", format!("there is no starter with the name {name}"))
             .with_allowed(starters::STARTERS.iter().map(|starter| starter.name.to_owned()).collect())
             .with_suggestion(nearest(name, starters::STARTERS.iter().map(|starter| starter.name)));
         return Err(Problem::invalid(vec![error]));
@@ -312,7 +318,7 @@ impl TriggerApi {
         Ok(Viewed::page(&data, &request.page(last, total)))
     }
 
-    /// Names of tickets are for those who can read tickets.
+    /// Only callers that can read tickets may use ticket references.
     fn id_by_name(&self, caller: &Caller) -> Option<IdByName> {
         caller.principal.grants.covers(Grants::of(&[Scope::TicketsRead])).then_some(self.core.id_by_name)
     }
@@ -379,7 +385,7 @@ impl TriggerApi {
                     Started::New(run) => {
                         Ok(Triggered::accepted(&record::show_to(&service, tx, &run, grants)?, &record::run_path(run.id)))
                     }
-                    Started::Existing(run) => Ok(Triggered::told(&record::show_to(&service, tx, &run, grants)?)),
+                    Started::Existing(run) => Ok(Triggered::ok(&record::show_to(&service, tx, &run, grants)?)),
                 }
             })
             .await?;
@@ -404,7 +410,7 @@ impl TriggerApi {
             Ok::<_, WorkflowError>(WorkflowPlan::from(planner.plan(names)?))
         };
         let planned = self.core.rehearsals.run(tenant, move |budget| store.read(|tx| plan(tx, budget))).await;
-        Ok(Triggered::told(&planned.map_err(WorkflowError::from)??))
+        Ok(Triggered::ok(&planned.map_err(WorkflowError::from)??))
     }
 
     async fn create(
@@ -431,7 +437,7 @@ impl TriggerApi {
             Err(error) => return Err(error.into()),
         };
         let faults: Vec<Fault> = faults.into_iter().map(|fault| fault.below("/definition")).collect();
-        Ok(Triggered::told(&WorkflowValidation::from(faults)))
+        Ok(Triggered::ok(&WorkflowValidation::from(faults)))
     }
 
     async fn take_over(&self, caller: &Caller, body: &TriggerWorkflow) -> Result<Triggered<WorkflowOutcome>, Problem> {
@@ -439,7 +445,7 @@ impl TriggerApi {
         let (id, key) = (body.workflow_id, body.workflow_key.as_deref());
         let workflow = self.core.store.read(|tx| find(tx, tenant, id, key))?;
         let taken = record::take_over(&self.core, caller, workflow.id).await?;
-        Ok(Triggered::told(&taken))
+        Ok(Triggered::ok(&taken))
     }
 
     async fn accept(&self, caller: &Caller, value: Value) -> Result<Accepted, WorkflowError> {

@@ -1,4 +1,4 @@
-//! Workflows on the wire: one path with four methods, as the published interface has it, and a path for each record.
+//! The API of workflows: one path with four methods for everything, and a path for each record.
 
 mod admin;
 mod asked;
@@ -36,54 +36,59 @@ impl From<WorkflowError> for Problem {
             WorkflowError::Invalid(faults) => faults.into(),
             WorkflowError::KeyTaken(key) => Self::new(
                 Code::AlreadyExists,
-                format!("A workflow of this tenant has the key {key}; choose another, or archive that one."),
+                format!("Another workflow of this tenant has the key {key}. Choose a different key, or archive that workflow."),
             ),
             WorkflowError::Quota(exceeded) => exceeded.into(),
-            WorkflowError::ChangedMeanwhile => Self::unavailable("Others keep changing this workflow. Send the request again.", 1),
-            WorkflowError::Program(ProgramError::Busy) => {
-                Self::unavailable("Too many workflow definitions and expressions of this tenant are being evaluated.", 2)
+            WorkflowError::ChangedMeanwhile => {
+                Self::unavailable("Other requests keep changing this workflow. Retry the request.", 1)
             }
+            WorkflowError::Program(ProgramError::Busy) => Self::unavailable(
+                "Too many workflow definitions and expressions of this tenant are being evaluated. Retry later.",
+                2,
+            ),
             WorkflowError::Program(error @ ProgramError::Failed) => Self::internal(error),
             WorkflowError::NotHeld(lacking) => Self::from(*lacking),
-            WorkflowError::Archived => Self::new(Code::InvalidTransition, "The workflow is archived; create a new one."),
-            WorkflowError::Disabled => Self::new(Code::InvalidTransition, "The workflow is disabled; enable it first."),
+            WorkflowError::Archived => Self::new(Code::InvalidTransition, "The workflow is archived. Create a new one."),
+            WorkflowError::Disabled => Self::new(Code::InvalidTransition, "The workflow is disabled. Enable it first."),
             WorkflowError::NotManual => {
-                Self::new(Code::InvalidTransition, "The workflow has no manual trigger; its events and schedules start it.")
+                Self::new(Code::InvalidTransition, "The workflow has no manual trigger. Only its events and schedules start it.")
             }
             WorkflowError::InUse(count) => {
-                let detail = format!("{count} runs of the workflow have not ended; cancel_runs=true cancels them.");
+                let detail =
+                    format!("{count} runs of the workflow have not ended. Wait for them, or set cancel_runs=true to cancel them.");
                 Self::new(Code::InUse, detail).with("active_runs", count)
             }
             WorkflowError::Conflict(run) => {
-                Self::new(Code::InUse, format!("{run} has the same concurrency key and has not ended."))
+                Self::new(Code::InUse, format!("The run {run} has the same concurrency key and has not ended."))
                     .with("run_id", run.to_string())
             }
             WorkflowError::Ended(status) => {
-                Self::new(Code::RunNotCancellable, format!("The run is {} and stays so.", status.name()))
+                Self::new(Code::RunNotCancellable, format!("The run is {}, so it can no longer change.", status.name()))
             }
             WorkflowError::NotPossible { from, action } => {
                 Self::new(Code::InvalidTransition, format!("A run that is {} cannot {action}.", from.name()))
             }
-            WorkflowError::NoApproval => Self::new(Code::InvalidTransition, "No such step of the run waits for an approval."),
+            WorkflowError::NoApproval => Self::new(Code::InvalidTransition, "No matching step of the run waits for an approval."),
             WorkflowError::NotAnApprover { roles } if roles.is_empty() => {
                 Self::new(Code::InsufficientScope, "This needs the scope workflows:approve.")
                     .with("required_scopes", vec!["workflows:approve"])
             }
-            WorkflowError::NotAnApprover { roles } => {
-                Self::new(Code::InsufficientScope, format!("Only people with one of these roles decide: {}.", roles.join(", ")))
-                    .with("required_roles", roles)
-            }
+            WorkflowError::NotAnApprover { roles } => Self::new(
+                Code::InsufficientScope,
+                format!("Only people with one of these roles can approve or reject: {}.", roles.join(", ")),
+            )
+            .with("required_roles", roles),
             WorkflowError::SelfApproval => Self::new(
                 Code::InvalidTransition,
-                "You asked for this run: you started it or the run that it comes from, caused its event, or wrote steps of its definition. Somebody else has \
-                 to approve it.",
+                "You asked for this run: you started it or the run that it comes from, caused its event, or wrote steps of its definition. Another person must \
+                 approve it.",
             ),
             WorkflowError::NoPerson => Self::new(
                 Code::InvalidTransition,
-                "No person answers for this key, so its approval does not count. Let a person approve, or take over the key.",
+                "No person is responsible for this key, so its approval does not count. Let a person approve, or take over the key.",
             ),
             WorkflowError::ApprovedAlready => {
-                Self::new(Code::InvalidTransition, "You have decided about this step already, yourself or with one of your keys.")
+                Self::new(Code::InvalidTransition, "You have already decided about this step, yourself or with one of your keys.")
             }
             WorkflowError::Step(error) => Self::internal(format!("{}: {}", error.code, error.message)),
             WorkflowError::Stale(stale) => stale.into(),

@@ -1,4 +1,4 @@
-//! Dry runs and validations as clients see them.
+//! The wire types of dry runs and validations.
 
 use poem_openapi::{Object, types::Any};
 use serde::Serialize;
@@ -13,24 +13,26 @@ use super::{
     run_wire::WorkflowRunError,
 };
 
-/// What would become of a step.
+/// The expected outcome of a step.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowPlannedStep {
     id: String,
-    /// Where the step is in the definition.
+    /// The id of the step, after the loops that contain it: `each[3]/notify`.
     path: String,
+    /// The type of the step, such as `ticket.create` or `if`.
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: String,
     status: Prospect,
-    /// What the step would do.
+    /// A description of what the step would do.
     summary: Option<String>,
-    /// What the step would be given, without secrets.
+    /// The input that the step would get, without secrets.
     input: Option<Any<Value>>,
-    /// What it would come to, as far as that is known.
+    /// The expected output. Absent if it is unknown.
     output: Option<Any<Value>>,
+    /// Why the step would fail. Absent if it would not.
     error: Option<WorkflowRunError>,
 }
 
@@ -49,19 +51,20 @@ impl From<PlannedStep> for WorkflowPlannedStep {
     }
 }
 
-/// What a run would do. Nothing was changed, and nobody was called.
+/// The expected outcome of a run. Nothing was changed or sent.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowPlan {
-    /// Always true.
+    /// Always `true`.
     dry_run: bool,
+    /// The planned steps, in execution order.
     steps: Vec<WorkflowPlannedStep>,
-    /// Why the run would fail, if it would.
+    /// Why the run would fail. Absent if it would succeed.
     error: Option<WorkflowRunError>,
-    /// What the run would return.
+    /// The expected output of the run.
     output: Option<Any<Value>>,
-    /// Whether there would be more steps than are shown.
+    /// Whether the run would have more steps or items than are shown.
     truncated: bool,
 }
 
@@ -77,31 +80,31 @@ impl From<Forecast> for WorkflowPlan {
     }
 }
 
-/// One thing that is wrong with a definition.
+/// A problem in a definition.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowFault {
-    /// Where, as a JSON pointer into the request.
+    /// The JSON pointer to the problem in the request.
     pointer: String,
     code: String,
     message: String,
-    /// What is allowed instead.
+    /// The allowed values. Absent if they are not a fixed set.
     allowed: Option<Vec<String>>,
-    /// What was probably meant.
+    /// The closest allowed value. Absent without one.
     suggestion: Option<String>,
 }
 
-/// What is wrong with a definition. Nothing was stored.
+/// The problems of a definition. Nothing was stored.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowValidation {
     /// Whether the definition is valid.
     valid: bool,
-    /// At most 50.
+    /// The first 50 problems.
     errors: Vec<WorkflowFault>,
-    /// How many there are in all, if more than are listed.
+    /// The total number of problems. Absent if all are listed.
     total_errors: Option<u64>,
 }
 

@@ -1,5 +1,5 @@
-//! `/api/psa/workflows/trigger/{id}` and `/api/psa/workflows/trigger/runs/{id}`: one workflow, one run. The methods of the collection
-//! end here too.
+//! `/api/psa/workflows/trigger/{id}` and `/api/psa/workflows/trigger/runs/{id}`: one workflow, one run. The methods of the
+//! collection are implemented here too.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use tenantd_base::{
 };
 use tenantd_http::{
     context::RequestContext,
-    input::{Body, Filter, Judged},
+    input::{Body, Filter, Lenient},
     need::{Allowed, Need, WorkflowsDecide, WorkflowsRead, WorkflowsRun, WorkflowsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -36,9 +36,9 @@ use super::{
     wire::Workflow,
 };
 
-/// How often a patch is applied to the newest version while others change it.
+/// How often a patch is applied again when others change the workflow at the same time.
 const CHANGE_TRIES: usize = 8;
-/// How many steps are shown with a run.
+/// How many steps of a run are returned.
 const MAX_STEPS_SHOWN: usize = 2_000;
 
 pub(super) fn workflow_path(id: WorkflowId) -> String {
@@ -49,7 +49,7 @@ pub(super) fn run_path(id: RunId) -> String {
     format!("/api/psa/workflows/trigger/runs/{id}")
 }
 
-/// Who asks, and when.
+/// The caller, and the time of the request.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) principal: Arc<Principal>,
@@ -67,7 +67,7 @@ impl Caller {
         Need::Scope(scope).check(&self.principal)
     }
 
-    /// The id of a run that the caller is about to start.
+    /// The id of the run that the caller is about to start.
     pub(super) fn run_id(&self) -> RunId {
         let mut act = self.context.intent(&self.principal).begin();
         RunId::new(act.now, &mut act.entropy)
@@ -80,21 +80,21 @@ impl Caller {
 
 #[derive(Debug, Object)]
 pub(super) struct WorkflowVersionQuery {
-    /// An earlier version of the definition.
+    /// The version of the definition to return. Defaults to the newest.
     #[oai(validator(minimum(value = "1"), maximum(value = "9007199254740991")))]
     pub(super) version: Option<u64>,
 }
 
 #[derive(Debug, Object)]
 struct WorkflowWaitQuery {
-    /// How long to wait for the end of the run.
+    /// How long to wait for the end of the run, in seconds. Defaults to 0.
     #[oai(validator(minimum(value = "0"), maximum(value = "30")))]
     wait_seconds: Option<u32>,
 }
 
 #[derive(Debug, Object)]
 struct ArchiveWorkflowQuery {
-    /// Cancel the runs that have not ended; else they stand in the way.
+    /// Whether to cancel the unfinished runs. Without it, the request fails while there are any.
     cancel_runs: Option<bool>,
 }
 
@@ -106,7 +106,7 @@ pub(crate) struct WorkflowApi {
 impl WorkflowApi {
     /// Read a workflow
     ///
-    /// The newest version of its definition, or an earlier one.
+    /// Returns the newest version of its definition, or an earlier one.
     #[oai(path = "/:id", method = "get", operation_id = "read_workflow")]
     async fn read_workflow(
         &self,
@@ -122,14 +122,14 @@ impl WorkflowApi {
 
     /// Change a workflow by its path
     ///
-    /// A merge patch of the definition, which becomes the next version. Runs that have begun go on with theirs.
+    /// Applies a merge patch to the definition and stores it as the next version. Unfinished runs continue with their version.
     #[oai(path = "/:id", method = "patch", operation_id = "update_workflow_by_id")]
     async fn update_workflow_by_id(
         &self,
         auth: Allowed<WorkflowsWrite>,
         id: Path<WorkflowId>,
         if_match: IfMatch,
-        body: Judged<WorkflowPatch>,
+        body: Lenient<WorkflowPatch>,
     ) -> Result<Changed<Workflow>, Problem> {
         let workflow = change(&self.core, &(&auth).into(), id.0, if_match.into(), body.0.into_json()).await?;
         Ok(Changed::new(&workflow, workflow.version))
@@ -137,7 +137,7 @@ impl WorkflowApi {
 
     /// Archive a workflow by its path
     ///
-    /// It starts no more runs and its key is free again; it stays readable.
+    /// Archives the workflow: it starts no more runs, stays readable, and its key can be used again.
     #[oai(path = "/:id", method = "delete", operation_id = "archive_workflow_by_id")]
     async fn archive_workflow_by_id(
         &self,
@@ -160,7 +160,7 @@ pub(crate) struct RunApi {
 impl RunApi {
     /// Read a run
     ///
-    /// With its steps. With `wait_seconds` the call waits until the run has ended.
+    /// Returns the run with its steps. With `wait_seconds`, the request waits until the run has ended or the time is over.
     #[oai(path = "/:id", method = "get", operation_id = "read_workflow_run")]
     async fn read_workflow_run(
         &self,
@@ -174,9 +174,9 @@ impl RunApi {
         Ok(if if_none_match.knows(version) { Found::not_modified(version) } else { Found::new(&run, version) })
     }
 
-    /// Steer a run by its path
+    /// Control a run by its path
     ///
-    /// Cancel, pause, resume, retry, approve or reject. `retry` answers with a new run that has `retry_of`.
+    /// Cancels, pauses, resumes, retries, approves or rejects the run. `retry` returns a new run with `retry_of`.
     #[oai(path = "/:id", method = "patch", operation_id = "steer_workflow_run_by_id")]
     async fn steer_workflow_run_by_id(
         &self,
@@ -191,7 +191,8 @@ impl RunApi {
 
     /// Cancel a run by its path
     ///
-    /// What it has done stays done; what goes on is cut off. A run that has ended is a conflict.
+    /// Cancels the run and stops its steps in progress. Completed steps are not undone. Returns a conflict if the run has already
+    /// ended.
     #[oai(path = "/:id", method = "delete", operation_id = "cancel_workflow_run_by_id")]
     async fn cancel_workflow_run_by_id(
         &self,
@@ -204,7 +205,7 @@ impl RunApi {
     }
 }
 
-/// The definition as far as the caller may see it.
+/// The parts of the definition that the caller may see.
 pub(super) fn visible(core: &Core, caller: &Caller, definition: Value) -> Value {
     if caller.principal.grants.allows(Scope::WorkflowsWrite) { definition } else { core.service.without_secrets(&definition) }
 }
@@ -228,7 +229,7 @@ pub(super) fn read_workflow(core: &Core, caller: &Caller, id: WorkflowId, versio
     Ok(found)
 }
 
-/// A run as it is listed, for a reader with these scopes.
+/// A run as in a list, for a reader with these scopes.
 pub(super) fn show_to(service: &Service, tx: &impl Read, run: &Run, held: Grants) -> Result<WorkflowRun, WorkflowError> {
     let inputs = repo::runs::inputs(tx, (run.tenant_id, run.id))?.inputs.0;
     let mut shown = WorkflowRun::new(run, Some(inputs));
@@ -236,7 +237,7 @@ pub(super) fn show_to(service: &Service, tx: &impl Read, run: &Run, held: Grants
     Ok(shown)
 }
 
-/// Takes out what the reader could not read elsewhere.
+/// Hides the values that the reader could not read elsewhere.
 fn redact(service: &Service, tx: &impl Read, run: &Run, held: Grants, shown: &mut WorkflowRun) -> Result<(), WorkflowError> {
     let lacking = service.label_of(tx, run)?.without(held);
     if lacking != Grants::NONE {
@@ -287,7 +288,7 @@ pub(super) async fn take_over(core: &Core, caller: &Caller, id: WorkflowId) -> R
     rewrite(core, caller, id, ExpectedVersion::Unspecified, Rewrite::TakeOver).await
 }
 
-/// What the next version of a workflow comes of.
+/// The source of a workflow's next version.
 #[derive(Clone, Debug)]
 enum Rewrite {
     Patch(Arc<Value>),
@@ -318,7 +319,7 @@ async fn rewrite(
         });
         tries += 1;
         match written.await {
-            // The patch is for whatever version is the newest.
+            // Without `If-Match`, the patch applies to the newest version.
             Err(WorkflowError::ChangedMeanwhile) if tries < CHANGE_TRIES => {}
             other => return Ok(other?),
         }
@@ -334,7 +335,7 @@ pub(super) async fn archive(
 ) -> Result<Workflow, Problem> {
     let intent = caller.context.intent(&caller.principal);
     let service = core.service.clone();
-    // A great many runs are cancelled in parts, so that nobody else has to wait for all of them.
+    // Cancels many runs in parts, so that other requests do not have to wait for all of them.
     let mut more = cancel;
     while more {
         let (service, intent, expected) = (service.clone(), intent.clone(), expected.clone());
@@ -375,7 +376,7 @@ pub(super) async fn steer(
         _ => None,
     };
     if matches!(steering, Steering::Retry | Steering::Resume) {
-        // Whoever lets a run go on lets it act: they must hold what it takes.
+        // A caller that resumes or retries a run makes it act, so the caller must have the needed scopes.
         let (service, held) = (core.service.clone(), caller.principal.authority());
         core.store.read(|tx| {
             let run = repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound)?;
@@ -402,7 +403,7 @@ pub(super) async fn cancel(core: &Core, caller: &Caller, id: RunId, expected: Ex
     steer(core, caller, id, expected, body).await
 }
 
-/// What the expressions of a dry run can name.
+/// The names that the expressions of a dry run can use.
 pub(super) fn rehearsal(
     workflow_key: &str,
     workflow_name: &str,

@@ -1,4 +1,4 @@
-//! Runs as clients see them.
+//! The wire types of runs.
 
 use poem_openapi::{Object, types::Any};
 use serde::Serialize;
@@ -23,10 +23,10 @@ use super::{
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowRunError {
-    /// Stable, such as `rejected` or `http_status`.
+    /// A stable code, such as `rejected` or `http_status`.
     pub(super) code: String,
     pub(super) message: String,
-    /// The path of the step that the run failed in.
+    /// The path of the step in which the run failed. Absent for errors of a step.
     pub(super) step: Option<String>,
 }
 
@@ -36,51 +36,55 @@ impl From<RunError> for WorkflowRunError {
     }
 }
 
-/// A record that a step has made or changed.
+/// A record that a step created or changed.
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct WorkflowEffect {
+    /// The kind of the record, such as `ticket`.
     pub(super) kind: String,
     pub(super) id: String,
 }
 
-/// What somebody decided.
+/// A decision about an approval.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowDecision {
     pub(super) by: Author,
-    /// When it was decided.
+    /// When the decision was made.
     pub(super) at: Timestamp,
-    /// Whether it was approved.
+    /// Whether the step was approved (`true`) or rejected (`false`).
     pub(super) approved: bool,
-    /// What they said about it.
+    /// The reason for the decision. Absent if none was given.
     pub(super) comment: Option<String>,
 }
 
-/// A step of a run that has begun.
+/// A step of a run that has started.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowRunStep {
     pub(super) id: String,
-    /// Its id, behind the loops that it is in: `each[3]/notify`.
+    /// The id of the step, after the loops that contain it: `each[3]/notify`.
     pub(super) path: String,
+    /// The type of the step, such as `ticket.create` or `if`.
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) status: StepStatus,
-    /// How many attempts were made.
+    /// The number of attempts so far.
     pub(super) attempts: u32,
     pub(super) started_at: Timestamp,
     pub(super) ended_at: Option<Timestamp>,
     pub(super) next_attempt_at: Option<Timestamp>,
-    /// What it was given, without secrets.
+    /// The input of the step, without secrets.
     pub(super) input: Option<Any<Value>>,
-    /// What it returned.
+    /// The output of the step. Absent until it has succeeded.
     pub(super) output: Option<Any<Value>>,
+    /// Why the last attempt failed. Absent if it did not.
     pub(super) error: Option<WorkflowRunError>,
+    /// The records that the step created or changed.
     pub(super) effects: Vec<WorkflowEffect>,
-    /// Of an approval.
+    /// The decisions about an approval. Absent without any.
     pub(super) decisions: Option<Vec<WorkflowDecision>>,
 }
 
@@ -118,10 +122,10 @@ impl WorkflowRunStep {
 #[derive(Clone, Debug, Object, Serialize)]
 pub(super) struct WorkflowReference {
     pub(super) id: WorkflowId,
-    /// The key of the workflow.
+    /// The key of the workflow when the run was created.
     pub(super) key: String,
     pub(super) name: String,
-    /// The version that the run goes by.
+    /// The version of the definition that the run uses.
     pub(super) version: u64,
 }
 
@@ -130,7 +134,7 @@ pub(super) struct WorkflowReference {
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowRunTrigger {
-    /// Absent for a run that another one has called.
+    /// The type of the trigger. Absent if another run called this one.
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     pub(super) kind: Option<WorkflowTriggerType>,
@@ -140,7 +144,7 @@ pub(super) struct WorkflowRunTrigger {
     pub(super) event: Option<String>,
     /// The time that the run was scheduled for.
     pub(super) scheduled_at: Option<Timestamp>,
-    /// The run whose step has called this one.
+    /// The run that called this one.
     pub(super) run_id: Option<RunId>,
 }
 
@@ -172,32 +176,35 @@ pub(super) struct WorkflowRun {
     pub(super) id: RunId,
     pub(super) workflow: WorkflowReference,
     pub(super) status: RunStatus,
+    /// What the run waits for. Absent if it does not wait.
     pub(super) waiting_on: Option<WaitingOn>,
     pub(super) trigger: WorkflowRunTrigger,
-    /// What it was started with. `{"redacted": true, "required_scopes": […]}` for readers who could not read what its steps have read, and
-    /// those of runs that calls connect it with; so are the inputs and outputs of its steps. Absent in events.
+    /// The inputs of the run. Absent in events. If you lack the scopes to read everything that the run and the runs connected to it
+    /// by calls have read, this is `{"redacted": true, "required_scopes": […]}`. The inputs and outputs of the steps are then
+    /// redacted too.
     pub(super) inputs: Option<Any<Value>>,
-    /// The record that it is about: that of the event, or the one that was named.
+    /// The record that the run is about: the resource of the event, or the record named when the run was started.
     pub(super) subject_id: Option<String>,
-    /// The run that this one repeats.
+    /// The run that this run retries.
     pub(super) retry_of: Option<RunId>,
-    /// Runs with the same key count together.
+    /// The concurrency key. The limit applies to runs with the same key.
     pub(super) concurrency_key: Option<String>,
     pub(super) started_by: Author,
     pub(super) created_at: Timestamp,
-    /// When its first step began.
+    /// When the first step started. Absent before that.
     pub(super) started_at: Option<Timestamp>,
     pub(super) ended_at: Option<Timestamp>,
-    /// When the run is ended.
+    /// When the run times out.
     pub(super) timeout_at: Timestamp,
-    /// What `return` gave.
+    /// The output of the `return` step. Absent without one.
     pub(super) output: Option<Any<Value>>,
+    /// Why the run failed. Absent if it did not.
     pub(super) error: Option<WorkflowRunError>,
-    /// The steps that have begun, in that order. Only where one run is read.
+    /// The started steps, in the order in which they started. Present only when you read a single run.
     pub(super) steps: Option<Vec<WorkflowRunStep>>,
-    /// Whether there are more steps than are shown.
+    /// Whether the run has more steps than are shown. Absent if it has not.
     pub(super) steps_truncated: Option<bool>,
-    /// Counts the changes of this record.
+    /// Increases with every change of this record.
     pub(super) version: u64,
 }
 
@@ -232,7 +239,7 @@ impl WorkflowRun {
     }
 }
 
-/// Without what went through the run, which not all readers of events may see.
+/// Omits the inputs and the output, because not all readers of events may see them.
 impl Describe for Run {
     fn describe(&self, (): ()) -> Described {
         let mut shown = WorkflowRun::new(self, None);
@@ -241,14 +248,14 @@ impl Describe for Run {
     }
 }
 
-/// What stands in place of values that a reader may not see.
+/// Replaces values that a reader may not see.
 pub(super) fn redacted(required: Grants) -> Value {
     let scopes: Vec<&str> = required.iter().map(Scope::name).collect();
     json!({"redacted": true, "required_scopes": scopes})
 }
 
 impl WorkflowRun {
-    /// Takes out what went through the run, for readers who lack these scopes.
+    /// Hides the values of the run from readers that lack these scopes.
     pub(super) fn redact(&mut self, lacking: Grants) {
         let hidden = || Some(Any(redacted(lacking)));
         self.inputs = hidden();

@@ -1,4 +1,4 @@
-//! The words of workflows and their runs as JSON and as parameters: the model's own types, with their schemas.
+//! The schemas of the workflow words in JSON and in parameters. The model defines the words.
 
 use tenantd_http::wire::word_type;
 
@@ -9,9 +9,9 @@ use super::super::{
 };
 
 word_type! {
-    RunStatus, "WorkflowRunStatus", "`queued`, `running`, `waiting` and `paused` have not ended.";
+    RunStatus, "WorkflowRunStatus", "The status of a run. Runs that are `queued`, `running`, `waiting` or `paused` have not ended.";
     StepStatus, "WorkflowStepStatus";
-    WaitingOn, "WorkflowWaitingOn", "What a run waits for. `authority`: those whom it acts for lack a right that its next step needs, or one to read what the run has read,\nor they may do nothing in the tenant any more.";
-    Prospect, "WorkflowPlanStatus", "`unknown`: it depends on what another step comes to.";
-    Steering, "WorkflowSteering", "What is done with a run. `approve` and `reject` decide about a step that waits for an approval.";
+    WaitingOn, "WorkflowWaitingOn", "What a run waits for. `authority`: the workflow's owner, or the user or key that started the run or a run that called it, lacks a scope that the next step needs,\nlacks a scope to read what the run has read, or has no rights in the tenant any more.";
+    Prospect, "WorkflowPlanStatus", "The expected outcome of a step. `unknown`: it depends on the result of another step.";
+    Steering, "WorkflowSteering", "An action on a run. `approve` and `reject` decide about a step that waits for an approval.";
 }

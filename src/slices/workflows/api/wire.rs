@@ -1,5 +1,5 @@
-//! Workflows as clients see them. The definition stands beside what the record itself has, so that a change can be sent in the form in
-//! which the workflow was read.
+//! The wire types of workflows. The fields of the definition are next to those of the record, so that a change has the same form as
+//! the workflow that was read.
 
 use poem_openapi::{Enum, Object, types::Any};
 use serde::{Deserialize, Serialize};
@@ -27,7 +27,7 @@ pub(super) enum WorkflowTriggerType {
     Schedule,
 }
 
-/// What starts a run: `manual`; `event` with the kind of the event and a condition; `schedule` with a cron pattern of five fields.
+/// What starts a run: `manual` for requests, `event` for a kind of event with an optional condition, `schedule` for a cron pattern.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize, Deserialize)]
 #[oai(skip_serializing_if_is_none)]
@@ -35,70 +35,72 @@ pub(super) struct WorkflowTrigger {
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: WorkflowTriggerType,
-    /// The kind of event, such as `ticket.created`.
+    /// The kind of event, such as `ticket.created`. Only for `event`.
     event: Option<String>,
-    /// An expression that must hold for the event.
+    /// An expression that the event must satisfy. Only for `event`.
     condition: Option<String>,
-    /// When to start a run, as a cron expression.
+    /// A cron pattern of five fields. Only for `schedule`.
     cron: Option<String>,
-    /// The zone that the times of the schedule are in. UTC when absent.
+    /// The IANA name of the time zone of the schedule. Defaults to UTC.
     timezone: Option<String>,
-    /// `skip` or `run_once`: what is done about times that were missed.
+    /// How to handle missed occurrences: `skip` (the default) or `run_once`.
     catch_up: Option<String>,
 }
 
-/// How often and when a step that failed is tried again.
+/// How often and when a failed step is retried.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize, Deserialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowRetry {
-    /// 1 to 10.
+    /// The maximum number of attempts, from 1 to 10.
     max_attempts: u32,
-    /// `fixed` or `exponential`, which is the default.
+    /// How the wait grows: `exponential` (the default) or `fixed`.
     backoff: Option<String>,
-    /// How long to wait before the first retry, in seconds.
+    /// The wait before the first retry, in seconds. Defaults to 10.
     initial_seconds: Option<u32>,
-    /// The longest wait between retries, in seconds.
+    /// The longest wait between retries, in seconds. Defaults to 3,600.
     max_seconds: Option<u32>,
 }
 
-/// A step. `?view=catalog` lists the types with the schemas of their `with`.
+/// A step. `?view=catalog` lists the types and the schemas of their `with`.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize, Deserialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowStep {
-    /// Its name in expressions: `steps.ID.output`.
+    /// The id of the step. Expressions use it in `steps.ID.output`.
     id: String,
+    /// The type of the step, such as `ticket.create` or `if`.
     #[oai(rename = "type")]
     #[serde(rename = "type")]
     kind: String,
-    /// The input of the step, as its type describes it.
+    /// The input of the step, as its type describes it. Texts can contain templates.
     with: Option<Any<Value>>,
-    /// An expression; when it does not hold the step is left out.
+    /// An expression. If it does not hold, the step is skipped.
     #[oai(rename = "if")]
     #[serde(rename = "if")]
     condition: Option<String>,
+    /// How to retry the step. Without it, a failed step is not retried.
     retry: Option<WorkflowRetry>,
-    /// How long the step may take, in seconds.
+    /// The time limit of the step, in seconds.
     timeout_seconds: Option<u64>,
-    /// `fail`, which is the default, or `continue`.
+    /// What happens if the step fails: `fail` (the default) fails the run, `continue` goes on with the next step.
     on_error: Option<String>,
 }
 
-/// How many runs with the same key go on at one time, and what becomes of one more.
+/// The limit for concurrent runs with the same key, and what happens to further runs.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize, Deserialize)]
 #[oai(skip_serializing_if_is_none)]
 pub(super) struct WorkflowConcurrency {
-    /// A template, such as `{{ inputs.user_id }}`.
+    /// A template that yields the key, such as `{{ inputs.user_id }}`.
     key: String,
-    /// How many runs may be under way.
+    /// The maximum number of active runs with the same key. Defaults to 1.
     limit: Option<u32>,
-    /// `queue`, which is the default, `reject`, `use_existing` or `cancel_existing`.
+    /// What happens to a further run: `queue` (the default), `reject`, `use_existing` or `cancel_existing`.
     on_conflict: Option<String>,
 }
 
-/// A run, in short.
+/// A summary of a run.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none)]
@@ -119,28 +121,32 @@ pub(super) struct Workflow {
     pub(super) key: String,
     pub(super) name: String,
     pub(super) description: Option<String>,
-    /// A disabled workflow starts no runs; those that have begun go on.
+    /// Whether the triggers start runs. Unfinished runs of a disabled workflow continue.
     pub(super) enabled: bool,
+    /// What starts runs.
     pub(super) triggers: Vec<WorkflowTrigger>,
-    /// The JSON Schema of the inputs.
+    /// The JSON Schema of the inputs. Absent if any inputs are allowed.
     pub(super) input_schema: Option<Any<Value>>,
-    /// How long a run may take.
+    /// The time limit of a run, in seconds.
     pub(super) timeout_seconds: u64,
+    /// The limit for concurrent runs. Absent without one.
     pub(super) concurrency: Option<WorkflowConcurrency>,
+    /// The steps, in order.
     pub(super) steps: Vec<WorkflowStep>,
-    /// Steps that are run when the others have failed.
+    /// The steps to run after a run has failed.
     pub(super) on_failure: Option<Vec<WorkflowStep>>,
-    /// When the workflow was archived.
+    /// When the workflow was archived. Absent if it is not.
     pub(super) archived_at: Option<Timestamp>,
+    /// The newest run. Absent if there is none, and in events.
     pub(super) last_run: Option<WorkflowLastRun>,
     pub(super) created_at: Timestamp,
     pub(super) created_by: Author,
     pub(super) updated_at: Timestamp,
-    /// Counts the versions of the definition. Each stays readable with `version=`.
+    /// The version of the definition, which increases with every change. You can read earlier versions with `version=`.
     pub(super) version: u64,
 }
 
-/// A member of a definition that was checked when it was stored.
+/// Reads a member of a stored definition, which was checked before.
 fn member<T: for<'de> Deserialize<'de>>(definition: &Value, name: &str) -> Option<T> {
     definition.get(name).and_then(|value| T::deserialize(value).ok())
 }

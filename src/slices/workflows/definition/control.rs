@@ -1,5 +1,5 @@
-//! The schemas of a definition and of the steps that are part of the language itself: branches, loops, waits, approvals. Their
-//! bodies hold steps again. What the fields mean is in `read`.
+//! The schemas of a definition and of the control steps: branches, loops, waits, approvals. Control steps contain other steps.
+//! `read` interprets the fields.
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
@@ -9,10 +9,10 @@ use tenantd_http::schema::BodySchema;
 
 use super::super::steps::compile;
 
-const EXPRESSION: &str = "An expression, without braces.";
+const EXPRESSION: &str = "An expression without braces.";
 pub(crate) const MAX_SECONDS: u64 = 2_592_000;
 
-/// A type of step that is part of the language.
+/// A step type that is part of the language.
 #[derive(Debug)]
 pub(crate) struct ControlType {
     pub(crate) name: &'static str,
@@ -71,9 +71,9 @@ fn components() -> Value {
             "required": ["type", "cron"],
             "properties": {
                 "type": {"type": "string", "enum": ["schedule"]},
-                "cron": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Minute, hour, day of the month, month, day of the week."},
-                "timezone": {"type": "string", "minLength": 1, "maxLength": 60, "description": "An IANA name. UTC when absent."},
-                "catch_up": {"type": "string", "enum": ["skip", "run_once"], "description": "What is done about times that were missed. `skip` when absent."},
+                "cron": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Five fields: minute, hour, day of the month, month, day of the week."},
+                "timezone": {"type": "string", "minLength": 1, "maxLength": 60, "description": "The IANA name of a time zone. Defaults to UTC."},
+                "catch_up": {"type": "string", "enum": ["skip", "run_once"], "description": "How to handle missed occurrences. Defaults to `skip`."},
             },
         },
     }})
@@ -83,7 +83,7 @@ fn steps(least: u64) -> Value {
     json!({"type": "array", "items": {"$ref": "#/components/schemas/Step"}, "minItems": least, "maxItems": 100})
 }
 
-/// The whole definition.
+/// The schema of a whole definition.
 pub(crate) static DEFINITION: LazyLock<(Value, Option<BodySchema>)> = LazyLock::new(|| {
     let trigger = json!({"anyOf": [
         {"$ref": "#/components/schemas/Manual"},
@@ -121,7 +121,7 @@ pub(crate) static DEFINITION: LazyLock<(Value, Option<BodySchema>)> = LazyLock::
     (schema, compiled)
 });
 
-/// The steps of the language, by their names.
+/// The control steps by name.
 pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyLock::new(|| {
     let mut types = BTreeMap::new();
     let text = |most: u32| json!({"type": "string", "minLength": 1, "maxLength": most});
@@ -145,8 +145,8 @@ pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyL
     let items = json!({"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "maxItems": 1000}]});
     add(
         "for_each",
-        "Runs its steps once for each item, which they know as `item` and `item_index`. Its output has the `count` of items and \
-         `outputs`: for each item an object with the outputs of its steps by their ids, up to 127 KiB in all. With more, `truncated` is true \
+        "Runs its steps once for each item. Expressions read it as `item` and `item_index`. The output has the `count` of items and \
+         `outputs`: for each item an object with the outputs of its steps by their ids, up to 127 KiB in total. With more, `truncated` is true \
          and the last items are missing.",
         &["items", "steps"],
         json!({"items": items, "steps": steps(1), "max_parallel": {"type": "integer", "minimum": 1, "maximum": 10}}),
@@ -154,21 +154,21 @@ pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyL
     );
     add(
         "parallel",
-        "Runs several lists of steps side by side and waits for all of them.",
+        "Runs several lists of steps in parallel and waits for all of them.",
         &["branches"],
         json!({"branches": {"type": "array", "items": steps(1), "minItems": 1, "maxItems": 10}}),
         json!({"branches": [inner]}),
     );
     add(
         "wait.duration",
-        "Waits for so long.",
+        "Waits for a number of seconds.",
         &["seconds"],
         json!({"seconds": {"type": "integer", "minimum": 1, "maximum": MAX_SECONDS}}),
         json!({"seconds": 3600}),
     );
     add(
         "wait.event",
-        "Waits for an event, which becomes its output. `timeout_seconds` of the step bounds the wait.",
+        "Waits for an event, which becomes its output. `timeout_seconds` of the step limits the wait.",
         &["event"],
         json!({"event": text(60), "resource_id": text(100), "condition": condition()}),
         json!({"event": "ticket.resolved", "resource_id": "{{ steps.ticket.output.id }}"}),
@@ -176,7 +176,7 @@ pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyL
     let roles = json!({"type": "array", "items": {"type": "string", "enum": ["admin", "technician", "viewer"]}, "minItems": 1, "maxItems": 3, "uniqueItems": true});
     add(
         "approval",
-        "Waits until enough people have approved. With `roles`, people with one of them decide; else whoever has the scope workflows:approve.",
+        "Waits until enough people have approved. With `roles`, only people with one of these roles decide; otherwise anyone with the scope workflows:approve.",
         &[],
         json!({
             "roles": roles,
@@ -198,7 +198,7 @@ pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyL
         "Fails the step unless a condition holds.",
         &["condition"],
         json!({"condition": condition(), "message": text(1000)}),
-        json!({"condition": "steps.call.output.status == 200", "message": "The service did not agree."}),
+        json!({"condition": "steps.call.output.status == 200", "message": "The service did not return 200."}),
     );
     add(
         "fail",
@@ -209,23 +209,23 @@ pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyL
     );
     add(
         "return",
-        "Ends the run well, with an output.",
+        "Ends the run successfully, with an output.",
         &[],
         json!({"output": {}}),
         json!({"output": {"ticket": "{{ steps.ticket.output.ref }}"}}),
     );
     add(
         "workflow.call",
-        "Starts another workflow. It waits for the end of that run, and its output is the output of that run. If `wait` is false, its \
+        "Starts another workflow, waits until that run ends, and returns its output. If `wait` is false, it does not wait and its \
          output is `{\"run_id\": …}`.",
         &["workflow_key"],
         json!({"workflow_key": text(64), "inputs": {"type": "object"}, "wait": {"type": "boolean"}}),
-        json!({"workflow_key": "notify-team", "inputs": {"text": "{{ run.id }} has begun"}}),
+        json!({"workflow_key": "notify-team", "inputs": {"text": "{{ run.id }} has started"}}),
     );
     open(
         &mut types,
         "set",
-        "Computes values, which are its output.",
+        "Computes values and returns them as its output.",
         json!({"full_name": "{{ inputs.given }} {{ inputs.family }}"}),
     );
     types

@@ -1,4 +1,5 @@
-//! Definitions, schemas of inputs, patterns and schedules by their grammars: each is refused with its place, or ends within its budget.
+//! Fuzzes definitions, input schemas, patterns and schedules by their grammars: each is refused with a pointer, or finishes within
+//! its budget.
 
 use std::fmt::Write as _;
 
@@ -57,10 +58,10 @@ const ATOMS: [&str; 24] = [
 ];
 const REPEATS: [&str; 12] = ["*", "+", "?", "*?", "{2}", "{0,9}", "{150}", "{1000}", "{99999}", "{3,1}", "{,}", "**"];
 
-/// A regular expression: with classes that are large, repeats in repeats, and what the linear engine does not have.
+/// A regular expression with large classes, nested repeats, and features that the linear engine does not have.
 fn pattern(entropy: &mut Entropy, depth: usize) -> String {
     let Some(below) = depth.checked_sub(1) else {
-        // The last six are no patterns.
+        // The last six atoms are invalid.
         let known = if entropy.once_in(12) { ATOMS.len() } else { ATOMS.len() - 6 };
         return entropy.pick(&ATOMS[..known]).to_owned();
     };
@@ -94,7 +95,7 @@ const NAMED: [&str; 3] = ["dependentSchemas", "patternProperties", "properties"]
 const CLOSED: [&str; 7] =
     ["$dynamicRef", "$recursiveRef", "$id", "$anchor", "unevaluatedProperties", "unevaluatedItems", "contentSchema"];
 
-/// Where references of a schema may lead: to definitions from this one up to that one.
+/// The definitions that references of a schema may point to: from this index up to that one.
 #[derive(Clone, Copy)]
 struct Definitions {
     from: usize,
@@ -146,7 +147,7 @@ fn schema(entropy: &mut Entropy, depth: usize, definitions: Definitions) -> Valu
     if entropy.once_in(200) { value(entropy, 2) } else { Value::Object(made) }
 }
 
-/// A schema with definitions that mostly refer to later ones only, so that they multiply without a circle.
+/// A schema with definitions that mostly refer only to later ones, so that they multiply without a cycle.
 fn whole_schema(entropy: &mut Entropy) -> Value {
     let (count, depth, has_circles) = (entropy.count(30), entropy.place(5), entropy.once_in(10));
     let mut root = schema(entropy, depth, Definitions { from: 0, until: count });
@@ -162,7 +163,7 @@ fn whole_schema(entropy: &mut Entropy) -> Value {
     root
 }
 
-/// Inputs: members that schemas name, or as much as inputs may hold.
+/// Inputs with the members that schemas name, or as large as inputs may be.
 fn inputs(entropy: &mut Entropy) -> Value {
     match entropy.below(30) {
         0 => (0..entropy.place(4_990)).map(|place| json!([place])).collect(),
@@ -173,7 +174,7 @@ fn inputs(entropy: &mut Entropy) -> Value {
 }
 
 #[test]
-fn a_hostile_schema_is_refused_or_checks_within_its_budget() {
+fn a_hostile_schema_is_refused_or_stays_within_its_budget() {
     each_case("schemas", 2_000, |entropy| {
         let made = whole_schema(entropy);
         show(&made);
@@ -183,7 +184,7 @@ fn a_hostile_schema_is_refused_or_checks_within_its_budget() {
             let given = inputs(entropy);
             let most = size_of(&given) + 2 * size_of(&made);
             if let Ok(completed) = schema.complete(given, &budget) {
-                assert!(size_of(&completed) <= most, "the inputs become larger than they and all defaults are");
+                assert!(size_of(&completed) <= most, "the inputs are larger than the given ones with all defaults");
             }
         }
         true
@@ -191,7 +192,7 @@ fn a_hostile_schema_is_refused_or_checks_within_its_budget() {
 }
 
 #[test]
-fn a_hostile_pattern_is_refused_or_ends_within_its_budget() {
+fn a_hostile_pattern_is_refused_or_stays_within_its_budget() {
     each_case("patterns", 1_000, |entropy| {
         let depth = entropy.place(5);
         let made = pattern(entropy, depth);
@@ -206,7 +207,7 @@ fn a_hostile_pattern_is_refused_or_ends_within_its_budget() {
 const NAMES: [&str; 8] = ["MON", "FRI", "JAN", "L", "W", "?", "X", "MON-FRI"];
 const ZONES: [&str; 6] = ["UTC", "Europe/Berlin", "Australia/Lord_Howe", "America/Sao_Paulo", "Mars/Base", ""];
 
-/// A field of a schedule. A tame one has numbers that it can have.
+/// A field of a schedule. With `tame`, its numbers are within the allowed range.
 fn field(entropy: &mut Entropy, (least, most): (usize, usize), tame: bool) -> String {
     let number = |entropy: &mut Entropy| match entropy.below(10) {
         0 if !tame => entropy.place(100_000),
@@ -263,7 +264,7 @@ fn a_hostile_schedule_is_refused_or_goes_forward() {
     });
 }
 
-/// A condition, and a text with one in it. Most are simple, because one that is refused hides the others.
+/// A condition. Most are simple, because a refused one hides the others.
 fn condition(entropy: &mut Entropy) -> String {
     if entropy.once_in(12) {
         expression(entropy)
@@ -326,7 +327,7 @@ fn a_hostile_definition_is_refused_with_places_or_compiled() {
             made = value(entropy, 4);
         }
         show(&made);
-        // The writer reads the outline of whatever is stored.
+        // The writer reads the outline of any stored definition.
         drop(outline(&made, &Planners::default()));
         match compile(&made, &Planners::default(), &kinds, &Budget::for_tests()) {
             Ok(program) => {

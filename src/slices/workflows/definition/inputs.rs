@@ -1,4 +1,4 @@
-//! What a run is started with: checked against the JSON Schema that the definition brings, whose cost is bounded (`schema.rs`).
+//! The inputs of a run: checked against the definition's JSON Schema, whose cost is limited (`schema.rs`).
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use super::{
     schema::{self, Cost},
 };
 
-/// How many problems are reported one by one.
+/// How many problems are reported individually.
 const MAX_FAULTS: usize = 50;
-/// Values that the inputs of one run may hold.
+/// The maximum number of values in the inputs of one run.
 const MAX_VALUES: u64 = 5_000;
-/// What a compiled pattern may take, and what it may keep while it is applied.
+/// The memory that a compiled pattern may use, and the cache that it may use while matching.
 const MAX_PATTERN_SIZE: usize = 65_536;
 const MAX_PATTERN_CACHE: usize = 262_144;
-/// The work of one part of a schema for one value, and of one pattern for one byte.
+/// The work per schema part and value, and per pattern and byte.
 const PART: u64 = 16;
 const PATTERN_BYTE: u64 = 128;
 
@@ -31,9 +31,9 @@ pub(crate) struct InputSchema {
 }
 
 impl InputSchema {
-    /// Compiling counts as running: a pattern of a few bytes can stand for a large automaton.
+    /// Compiling counts as work: a pattern of a few bytes can produce a large automaton.
     pub(super) fn new(schema: &Value, _budget: &Budget) -> Result<Self, Fault> {
-        let cost = schema::judge(schema)?;
+        let cost = schema::cost_of(schema)?;
         let patterns = PatternOptions::regex().size_limit(MAX_PATTERN_SIZE).dfa_size_limit(MAX_PATTERN_CACHE);
         let validator = jsonschema::options()
             .with_draft(jsonschema::Draft::Draft202012)
@@ -46,7 +46,7 @@ impl InputSchema {
         Ok(Self { validator: Arc::new(validator), defaults: properties.filter_map(default).collect(), cost })
     }
 
-    /// The inputs with the defaults of the schema; or all that is wrong with them.
+    /// Returns the inputs with the defaults of the schema, or everything that is wrong with them.
     pub(crate) fn complete(&self, mut inputs: Value, budget: &Budget) -> Result<Value, Vec<Fault>> {
         if let Value::Object(given) = &mut inputs {
             for (name, value) in &self.defaults {
@@ -55,7 +55,7 @@ impl InputSchema {
         }
         let values = count(&inputs);
         if values > MAX_VALUES {
-            return Err(vec![Fault::new("", "too_many", format!("Inputs have at most {MAX_VALUES} values."))]);
+            return Err(vec![Fault::new("", "too_many", format!("Inputs can have at most {MAX_VALUES} values."))]);
         }
         let work = self.cost.parts.saturating_mul(values).saturating_mul(PART);
         let patterns = self.cost.patterns.saturating_mul(size_of(&inputs)).saturating_mul(PATTERN_BYTE);
@@ -65,21 +65,21 @@ impl InputSchema {
         })?;
         let fault = |error: jsonschema::ValidationError<'_>| {
             let pointer = error.instance_path().to_string();
-            // A value may be long, and may be a secret that was put in the wrong place.
+            // A value may be long, or a secret in the wrong place.
             Fault::new(pointer, "off_schema", error.masked().to_string())
         };
         let faults: Vec<Fault> = self.validator.iter_errors(&inputs).take(MAX_FAULTS).map(fault).collect();
         if faults.is_empty() { Ok(inputs) } else { Err(faults) }
     }
 
-    /// About what the compiled schema holds in memory.
+    /// The approximate memory size of the compiled schema.
     pub(super) fn weight(&self) -> u32 {
         let bytes = self.cost.parts * 1_024 + self.cost.patterns * (MAX_PATTERN_SIZE + MAX_PATTERN_CACHE) as u64;
         u32::try_from(bytes).unwrap_or(u32::MAX)
     }
 }
 
-/// How many values there are in a value, itself included.
+/// The number of values in a value, including itself.
 fn count(value: &Value) -> u64 {
     match value {
         Value::Array(items) => 1 + items.iter().map(count).sum::<u64>(),

@@ -1,10 +1,11 @@
-//! A definition, read once into a form that runs can be driven by: a flat list of steps, and blocks of them that branches and
-//! loops enter. No store, no clock.
+//! A definition in the form that the engine uses: a flat list of steps, and blocks of steps that branches and loops enter. No
+//! store, no clock.
 //!
-//! There are two readings. [`outline`] takes the structure alone, in one pass over the JSON; the writer uses it. [`compile`] also checks
-//! and compiles the programs that the tenant wrote (schema, expressions, times) and gives a [`Program`]; only a worker can do that.
+//! There are two ways to read one. [`outline`] reads only the structure, in one pass over the JSON; the writer uses it. [`compile`]
+//! also checks and compiles the tenant's programs (schema, expressions, schedules) and returns a [`Program`]; only a worker can do
+//! that.
 //!
-//! **Invariant:** the same definition gives the same numbers of steps and blocks, because runs that have begun hold them.
+//! **Invariant:** the same definition always yields the same step and block numbers, because unfinished runs store them.
 
 mod control;
 mod inputs;
@@ -26,9 +27,9 @@ pub(super) use read::{compile, outline};
 pub(super) use schedule::{GRACE, Schedule};
 pub(super) use secrets::is_bare_reference;
 
-/// The place of a step among all steps of the definition.
+/// The position of a step among all steps of the definition.
 pub(super) type StepNumber = u32;
-/// The place of a list of steps among all lists.
+/// The position of a block among all blocks.
 pub(super) type BlockNumber = u32;
 
 pub(super) const DEFAULT_TIMEOUT_SECONDS: u64 = 86_400;
@@ -69,7 +70,7 @@ pub(super) struct Retry {
 }
 
 impl Retry {
-    /// How long to wait after so many attempts.
+    /// The wait after this number of attempts.
     pub(super) fn delay(&self, attempts: u32) -> Duration {
         let doubled = if self.exponential { 1_u32.checked_shl(attempts.saturating_sub(1)).unwrap_or(u32::MAX) } else { 1 };
         self.initial.saturating_mul(doubled).min(self.most)
@@ -89,14 +90,14 @@ pub(super) struct Approval {
     pub(super) required: usize,
     pub(super) timeout: Option<Duration>,
     pub(super) on_timeout: OnTimeout,
-    /// Whether whoever asked for the run may approve it.
+    /// Whether the people who requested the run may approve it.
     pub(super) by_requester: bool,
 }
 
-/// What a step is.
+/// The kind of a step.
 #[derive(Clone, Debug)]
 pub(super) enum StepKind {
-    /// Of a type that the catalogue has.
+    /// A type from the catalog.
     Action,
     If {
         condition: String,
@@ -133,17 +134,17 @@ pub(super) struct Step {
     pub(super) type_name: String,
     pub(super) kind: StepKind,
     pub(super) when: Option<String>,
-    /// With its templates, and without the steps and conditions that are in `kind`.
+    /// With its templates, but without the steps and conditions that are in `kind`.
     pub(super) with: Value,
     pub(super) retry: Option<Retry>,
     pub(super) timeout: Option<Duration>,
     pub(super) continues: bool,
-    /// The loops that it is in, the outermost first.
+    /// The loops that contain the step, outermost first.
     pub(super) loops: Vec<StepNumber>,
     pub(super) number: StepNumber,
-    /// Texts of `with` that name secrets. In `with` placeholders stand for them.
+    /// Texts of `with` that name secrets. `with` has placeholders in their place.
     pub(super) secrets: Vec<SecretText>,
-    /// Where it is in the definition.
+    /// The JSON pointer of the step in the definition.
     pub(super) pointer: String,
 }
 
@@ -159,7 +160,7 @@ pub(super) struct Definition {
     pub(super) blocks: Vec<Vec<StepNumber>>,
     pub(super) main: BlockNumber,
     pub(super) on_failure: Option<BlockNumber>,
-    /// About what it holds in memory.
+    /// The approximate memory size.
     pub(super) weight: u32,
 }
 
@@ -172,7 +173,7 @@ impl Definition {
         self.blocks.get(number as usize).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The ids of the steps of a list.
+    /// The ids of the steps in a block.
     pub(super) fn ids_of(&self, number: BlockNumber) -> Vec<String> {
         self.block(number).iter().filter_map(|number| self.step(*number)).map(|step| step.id.clone()).collect()
     }
@@ -193,14 +194,14 @@ impl Definition {
         kinds
     }
 
-    /// The names of the secrets that its steps send, and where.
+    /// The names of the secrets that its steps send, and their pointers.
     pub(super) fn secrets(&self) -> impl Iterator<Item = (&str, String)> {
         self.steps.iter().flat_map(|step| {
             step.secrets.iter().flat_map(|text| text.names().map(|name| (name, format!("{}/with{}", step.pointer, text.pointer))))
         })
     }
 
-    /// The keys of the workflows that it calls, as far as they are written down, and where.
+    /// The keys of the workflows that it calls, except keys from templates, and the pointers of the steps.
     pub(super) fn calls(&self) -> impl Iterator<Item = (&str, &str)> {
         self.steps.iter().filter(|step| matches!(step.kind, StepKind::Call { .. })).filter_map(|step| {
             let key = step.with.get("workflow_key").and_then(Value::as_str)?;
@@ -209,7 +210,7 @@ impl Definition {
     }
 }
 
-/// A definition with its programs, checked and compiled.
+/// A definition with its checked and compiled programs.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) definition: Arc<Definition>,
@@ -217,7 +218,7 @@ pub(super) struct Program {
     pub(super) schedules: Vec<Schedule>,
     /// For each step, the steps whose results its expressions read.
     reads: Vec<Vec<StepNumber>>,
-    /// About what it holds in memory.
+    /// The approximate memory size.
     pub(super) weight: u32,
 }
 
@@ -226,7 +227,7 @@ impl Program {
         self.reads.get(step.number as usize).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The next time that a schedule starts a run.
+    /// The next scheduled start.
     pub(super) fn next_fire(&self, after: Timestamp) -> Option<Timestamp> {
         self.schedules.iter().filter_map(|schedule| schedule.next(after)).min()
     }

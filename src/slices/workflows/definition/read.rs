@@ -1,5 +1,5 @@
-//! Reads a definition from JSON: its structure alone ([`outline`]), or with all checks ([`compile`]): its shape against the schemas, then
-//! what a schema cannot say, then its programs. Every problem is reported with its place; a problem in one place does not hide one in
+//! Reads a definition from JSON: only its structure ([`outline`]), or with all checks ([`compile`]). The checks cover the schemas,
+//! the rules that a schema cannot express, and the programs. Every problem is reported with its pointer; one problem does not hide
 //! another.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
@@ -23,13 +23,13 @@ use super::{
     StepNumber, Trigger, references, secrets,
 };
 
-/// The structure of a definition that was checked when it was stored. Takes one pass and looks at no program in it.
+/// Reads the structure of a stored definition, which was checked before. Takes one pass and ignores its programs.
 pub(crate) fn outline(value: &Value, planners: &Planners) -> Definition {
     let mut reader = Reader::new(planners, None);
     reader.definition(value)
 }
 
-/// Reads a definition and compiles its programs; or all that is wrong with it.
+/// Reads a definition and compiles its programs, or returns everything that is wrong with it.
 pub(crate) fn compile(value: &Value, planners: &Planners, kinds: &Kinds, budget: &Budget) -> Result<Program, Vec<Fault>> {
     if value.to_string().len() > MAX_DEFINITION_BYTES {
         return Err(vec![Fault::new("", "too_long", format!("a definition has at most {MAX_DEFINITION_BYTES} bytes"))]);
@@ -58,7 +58,7 @@ struct Checks<'a> {
     budget: &'a Budget,
 }
 
-/// An expression of a step: where it is, what it refers to, and whether it knows an event of its own.
+/// An expression: its step, its pointer, its references, and whether it has an event of its own.
 #[derive(Debug)]
 pub(super) struct Mention {
     pub(super) step: Option<StepNumber>,
@@ -69,12 +69,12 @@ pub(super) struct Mention {
 
 struct Reader<'a> {
     planners: &'a Planners,
-    /// `None` when only the structure is wanted.
+    /// `None` if only the structure is read.
     checks: Option<Checks<'a>>,
     steps: Vec<Step>,
     blocks: Vec<Vec<StepNumber>>,
     mentions: Vec<Mention>,
-    /// Ids to where they were given.
+    /// Step ids and the pointers where they were defined.
     ids: BTreeMap<String, String>,
     faults: Vec<Fault>,
 }
@@ -176,7 +176,7 @@ impl<'a> Reader<'a> {
         if kind.is_empty() || kinds.iter().any(|known| known.name == kind) {
             return;
         }
-        let fault = Fault::new(pointer, "unknown_event", format!("{kind} is no kind of event"));
+        let fault = Fault::new(pointer, "unknown_event", format!("{kind} is not a kind of event"));
         self.faults.push(fault.with_suggestion(nearest(kind, kinds.iter().map(|known| known.name))));
     }
 
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         let number = self.blocks.len();
         self.blocks.push(Vec::new());
         if depth > MAX_NESTING {
-            self.fault(at, "too_deep", format!("steps may be {MAX_NESTING} deep in one another"));
+            self.fault(at, "too_deep", format!("steps can be nested at most {MAX_NESTING} levels deep"));
             return BlockNumber::try_from(number).unwrap_or_default();
         }
         let mut inner = Vec::new();
@@ -220,9 +220,9 @@ impl<'a> Reader<'a> {
         let type_name = text_of(value, "type").unwrap_or_default();
         let with = value.get("with").cloned().unwrap_or_else(|| Value::Object(Map::new()));
         if let Some(first) = self.ids.insert(id.clone(), at.to_owned()).filter(|_| !id.is_empty()) {
-            self.fault(format!("{at}/id"), "repeated", format!("the step at {first} has the id {id} too"));
+            self.fault(format!("{at}/id"), "repeated", format!("the step at {first} already has the id {id}"));
         }
-        // Its number is taken before those of the steps within it.
+        // A step gets its number before the steps inside it.
         self.steps.push(Step {
             id,
             type_name: type_name.clone(),
@@ -256,7 +256,7 @@ impl<'a> Reader<'a> {
         number
     }
 
-    /// What a step is, and what is left of its `with`.
+    /// Returns the kind of a step and the rest of its `with`.
     fn kind(
         &mut self,
         number: StepNumber,
@@ -328,7 +328,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Reads the templates in all texts of a value.
+    /// Checks the templates in all texts of a value.
     fn template(&mut self, step: Option<StepNumber>, value: &Value, at: &str) {
         let Some(Checks { budget, .. }) = self.checks else { return };
         match value {
@@ -378,6 +378,6 @@ fn approval(with: &Value) -> Approval {
 
 fn unknown_type(name: &str, planners: &Planners, pointer: String) -> Fault {
     let known = || planners.iter().map(|step| step.name()).chain(CONTROL.keys().copied());
-    let fault = Fault::new(pointer, "unknown_step_type", format!("there is no type of step {name}"));
+    let fault = Fault::new(pointer, "unknown_step_type", format!("there is no step type {name}"));
     fault.with_allowed(known()).with_suggestion(nearest(name, known()))
 }

@@ -1,4 +1,4 @@
-//! What the expressions of a definition may refer to: a step knows what comes before it on every way to it, and nothing else.
+//! What the expressions of a definition may refer to: a step sees only the steps that precede it on every path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use super::{BlockNumber, Definition, StepKind, StepNumber, read::Mention};
 const NAMES: [&str; 4] = ["inputs", "steps", "run", "event"];
 const LOOP_NAMES: [&str; 2] = ["item", "item_index"];
 
-/// Checks every mention. Returns for every step which results it reads.
+/// Checks every mention. Returns for each step the steps whose results it reads.
 pub(super) fn check(definition: &Definition, mentions: &[Mention], faults: &mut Vec<Fault>) -> Vec<Vec<StepNumber>> {
     let mut before = BTreeMap::new();
     let mut visible = BTreeSet::new();
     walk(definition, definition.main, &mut visible, &mut before);
     if let Some(block) = definition.on_failure {
-        // Anything may have happened before a failure.
+        // Any step may have run before a failure.
         let all: BTreeSet<StepNumber> = visible.clone();
         walk(definition, block, &mut all.clone(), &mut before);
     }
@@ -36,7 +36,7 @@ pub(super) fn check(definition: &Definition, mentions: &[Mention], faults: &mut 
                 }
                 Some(number) => faults.push(not_before(mention, id, *number, definition)),
                 None => {
-                    let fault = Fault::new(&mention.pointer, "unknown_step", format!("there is no step {id}"));
+                    let fault = Fault::new(&mention.pointer, "unknown_step", format!("there is no step with the id {id}"));
                     faults.push(fault.with_suggestion(nearest(id, numbers.keys().copied())));
                 }
             }
@@ -50,21 +50,21 @@ fn check_names(mention: &Mention, looped: bool, has_event: bool, faults: &mut Ve
     for name in &mention.references.names {
         let name = name.as_str();
         if name == "secrets" {
-            let message = "a secret is named alone, as in `Bearer {{ secrets.NAME }}`, in a header or in the body of a step that sends \
-                           a request; not in other places, and not in an expression";
+            let message = "write a secret alone, as in `Bearer {{ secrets.NAME }}`, in a header or in the body of a step that sends \
+                           a request; other places and larger expressions cannot use secrets";
             faults.push(Fault::new(&mention.pointer, "secret_not_allowed", message));
             continue;
         }
         let problem = if name == "event" && !has_event && !mention.knows_event {
-            Some("no trigger of this workflow has an event".to_owned())
+            Some("this workflow has no event trigger, so there is no event".to_owned())
         } else if LOOP_NAMES.contains(&name) && !looped {
-            Some(format!("{name} is known inside of for_each only"))
+            Some(format!("{name} is available only inside for_each"))
         } else if name == "steps" && mention.step.is_none() {
-            Some("there are no steps yet when this is evaluated".to_owned())
+            Some("no step has run yet when this is evaluated".to_owned())
         } else if NAMES.contains(&name) || LOOP_NAMES.contains(&name) {
             None
         } else {
-            Some(format!("there is nothing with the name {name}"))
+            Some(format!("unknown name {name}"))
         };
         if let Some(problem) = problem {
             let suggestion = nearest(name, NAMES.into_iter().chain(LOOP_NAMES)).filter(|near| near != name);
@@ -72,7 +72,7 @@ fn check_names(mention: &Mention, looped: bool, has_event: bool, faults: &mut Ve
         }
     }
     if mention.references.any_step {
-        faults.push(Fault::new(&mention.pointer, "unknown_step", "name the step, as in steps.ID.output"));
+        faults.push(Fault::new(&mention.pointer, "unknown_step", "name one step, as in steps.ID.output"));
     }
 }
 
@@ -81,14 +81,15 @@ fn not_before(mention: &Mention, id: &str, number: StepNumber, definition: &Defi
     let other = definition.step(number);
     let in_loop = own.zip(other).is_some_and(|(own, other)| !own.loops.starts_with(&other.loops));
     let message = if in_loop {
-        format!("{id} runs once for each item of a loop, and is known inside of it only")
+        format!("{id} runs once for each item of a loop, so it is available only inside the loop")
     } else {
-        format!("{id} does not come before this step")
+        format!("{id} does not run before this step")
     };
     Fault::new(&mention.pointer, "later_step", message)
 }
 
-/// Notes for each step of a block which steps come before it. `visible` is what comes before the block, and in the end behind it.
+/// Records for each step of a block the steps that precede it. `visible` contains the steps before the block, and on return those
+/// after it.
 fn walk(
     definition: &Definition,
     block: BlockNumber,
@@ -106,7 +107,7 @@ fn walk(
         };
         let mut behind = visible.clone();
         for inner in entered {
-            // Branches know nothing of each other.
+            // Branches do not see each other.
             let mut own = visible.clone();
             walk(definition, inner, &mut own, before);
             if !matches!(step.kind, StepKind::ForEach { .. }) {

@@ -1,5 +1,5 @@
-//! Times of a schedule: a cron pattern of five fields on the clock of a time zone. Where that clock is put forward, a fixed time that
-//! does not exist comes right after the gap; where it is put back, a fixed time comes once.
+//! The occurrences of a schedule: a cron pattern of five fields in a time zone. When the clock goes forward, a fixed time that does
+//! not exist occurs right after the gap. When it goes back, a fixed time occurs once.
 
 use std::time::Duration;
 
@@ -18,23 +18,25 @@ pub(crate) struct Schedule {
     pub(crate) run_missed: bool,
 }
 
-/// A run that begins later than this after its time was missed.
+/// A run that starts later than this after its occurrence counts as missed.
 pub(crate) const GRACE: Duration = Duration::from_mins(1);
 
 impl Schedule {
-    /// The problem is told with the field that has it.
+    /// An error names the field that has the problem.
     pub(super) fn new(cron: &str, zone: &str, run_missed: bool) -> Result<Self, (&'static str, String)> {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(cron).map_err(|error| ("cron", format!("is no pattern such as 0 9 * * 1: {error}")))?;
-        // What the host's own database has for a zone must not matter: the binary has one.
+        let cron = parser
+            .parse(cron)
+            .map_err(|error| ("cron", format!("expected a cron pattern of five fields, such as 0 9 * * 1: {error}")))?;
+        // Uses the time zone database of the binary, not that of the host.
         let zone = zones::find(zone).map_err(|unknown| ("timezone", unknown.to_string()))?;
         let schedule = Self { cron, zone, run_missed };
-        let never = || ("cron", "there is no such time".to_owned());
+        let never = || ("cron", "the schedule never occurs".to_owned());
         schedule.next(Timestamp::from_millis(1_767_225_600_000)).ok_or_else(never)?;
         Ok(schedule)
     }
 
-    /// The first time after `after`.
+    /// The first occurrence after `after`.
     pub(crate) fn next(&self, after: Timestamp) -> Option<Timestamp> {
         let at = jiff::Timestamp::from_millisecond(after.as_millis()).ok()?;
         let next: Zoned = self.cron.find_next_occurrence(&at.to_zoned(self.zone.clone()), false).ok()?;
@@ -60,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_time_keeps_its_place_on_the_wall_over_changes_of_the_clock() {
+    fn a_fixed_time_follows_the_local_clock() {
         // Berlin goes from +01:00 to +02:00 on 2026-03-29 and back on 2026-10-25.
         assert_eq!(
             times("0 9 * * *", "Europe/Berlin", "2026-03-27T12:00:00Z", 3),
@@ -73,8 +75,8 @@ mod tests {
     }
 
     #[test]
-    fn a_time_in_the_gap_comes_right_after_it_and_one_in_the_overlap_once() {
-        // 02:30 does not exist on 2026-03-29: the day is not left out.
+    fn times_in_clock_changes_occur_once() {
+        // 02:30 does not exist on 2026-03-29, but the day is not skipped.
         let gap = times("30 2 * * *", "Europe/Berlin", "2026-03-28T12:00:00Z", 2);
         assert_eq!(gap, ["2026-03-29T01:00Z", "2026-03-30T00:30Z"]);
         let overlap = times("30 2 * * *", "Europe/Berlin", "2026-10-24T12:00:00Z", 2);
@@ -82,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_comes_and_what_is_no_pattern_is_refused() {
+    fn invalid_and_impossible_schedules_are_refused() {
         for (cron, zone, field) in [
             ("0 0 31 2 *", "UTC", "cron"),
             ("61 * * * *", "UTC", "cron"),
@@ -98,14 +100,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_pattern_or_refused(cron in "[-*/,#LW0-9A-Z? ]{0,40}|\\PC{0,60}", zone in "UTC|Europe/Berlin|\\PC{0,20}") {
+        fn any_text_is_accepted_or_refused(cron in "[-*/,#LW0-9A-Z? ]{0,40}|\\PC{0,60}", zone in "UTC|Europe/Berlin|\\PC{0,20}") {
             if let Ok(schedule) = Schedule::new(&cron, &zone, false) {
                 let start = Timestamp::from_millis(1_790_000_000_000);
                 prop_assert!(schedule.next(start).is_none_or(|next| next > start));
             }
         }
 
-        /// Every minute is every minute, whatever the clocks on the walls do; and no time comes twice or goes back.
+        /// `* * * * *` occurs every minute across clock changes, and occurrences never repeat or go back.
         #[test]
         fn times_go_forward(start in 1_735_689_600_i64..1_830_297_600, pick in 0_usize..5, cron in 0_usize..4) {
             let zone = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu", "America/Sao_Paulo"][pick];

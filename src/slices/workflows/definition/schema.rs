@@ -1,8 +1,8 @@
-//! What a JSON Schema that a tenant wrote may cost. It is judged before anything is compiled: a small schema can ask for any amount of
-//! work, because a reference can be followed from many places, and those places from many others.
+//! Limits the cost of a JSON Schema that a tenant wrote, before it is compiled. A small schema can cause any amount of work,
+//! because one reference can be used in many places, and those places in many others.
 //!
-//! **Invariant:** a schema that is accepted has no reference that leads back to itself, and with all references written out it has a
-//! bounded number of parts. Checking a value costs at most the number of parts times the number of values in it.
+//! **Invariant:** an accepted schema has no recursive references, and with all references expanded it has a bounded number of
+//! parts. Checking a value costs at most the number of parts times the number of values in it.
 
 use std::collections::HashMap;
 
@@ -15,14 +15,14 @@ use tenantd_base::{
 
 /// The largest schema, as JSON.
 const MAX_BYTES: usize = 32_768;
-/// Parts of a schema with all references written out, and how deep they may be in one another.
+/// The maximum number of parts with all references expanded, and the maximum nesting depth.
 const MAX_PARTS: u64 = 2_000;
 const MAX_DEPTH: usize = 16;
-/// Regular expressions in a schema, and the longest of them.
+/// The maximum number of regular expressions in a schema, and their maximum length.
 const MAX_PATTERNS: usize = 16;
 const MAX_PATTERN_BYTES: usize = 256;
 
-/// Keywords whose value is no schema.
+/// Keywords whose value is not a schema.
 const PLAIN: &[&str] = &[
     "$comment",
     "$schema",
@@ -59,14 +59,14 @@ const PLAIN: &[&str] = &[
 const ONE: &[&str] = &["additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then"];
 const LIST: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
 const NAMED: &[&str] = &["dependentSchemas", "patternProperties", "properties"];
-/// Where references lead to.
+/// The places that references can point to.
 const DEFINITIONS: &[&str] = &["$defs", "definitions"];
 
-/// What checking a value costs, for each value in it.
+/// The cost of checking a value, per value in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cost {
     pub(super) parts: u64,
-    /// Regular expressions, as often as they are applied.
+    /// Regular expressions, counted once per use.
     pub(super) patterns: u64,
 }
 
@@ -77,42 +77,42 @@ impl Cost {
     }
 }
 
-/// The cost of a schema; or what is wrong with it.
-pub(super) fn judge(schema: &Value) -> Result<Cost, Fault> {
+/// Returns the cost of a schema, or what is wrong with it.
+pub(super) fn cost_of(schema: &Value) -> Result<Cost, Fault> {
     if schema.to_string().len() > MAX_BYTES {
-        return Err(Fault::new("", "too_long", format!("A schema has at most {MAX_BYTES} bytes.")));
+        return Err(Fault::new("", "too_long", format!("A schema can have at most {MAX_BYTES} bytes.")));
     }
-    let mut judge = Judge { root: schema, known: HashMap::new(), patterns: 0 };
-    let cost = judge.schema(schema, "", 0)?;
-    // A definition that nothing refers to is compiled too.
+    let mut counter = CostCounter { root: schema, known: HashMap::new(), patterns: 0 };
+    let cost = counter.schema(schema, "", 0)?;
+    // Definitions without a reference to them are compiled too.
     for group in DEFINITIONS {
         for name in schema.get(group).and_then(Value::as_object).into_iter().flat_map(Map::keys) {
-            judge.definition(group, name, &format!("/{group}/{}", pointer_part(name)), 0)?;
+            counter.definition(group, name, &format!("/{group}/{}", pointer_part(name)), 0)?;
         }
     }
     Ok(cost)
 }
 
-/// A definition that is being judged, or what came of it.
+/// The state of a definition: in progress, or its cost.
 #[derive(Clone, Copy)]
 enum Known {
     Open,
-    Judged(Cost, usize),
+    Counted(Cost, usize),
 }
 
-struct Judge<'a> {
+struct CostCounter<'a> {
     root: &'a Value,
     known: HashMap<(&'static str, String), Known>,
     patterns: usize,
 }
 
 fn too_large(at: &str) -> Fault {
-    let message = format!("With its references written out, a schema has at most {MAX_PARTS} parts, {MAX_DEPTH} deep.");
+    let message = format!("With its references expanded, a schema can have at most {MAX_PARTS} parts and a depth of {MAX_DEPTH}.");
     Fault::new(at, "schema_too_large", message)
 }
 
-impl Judge<'_> {
-    /// The cost of a schema at a place. `depth` is how many schemas it is in.
+impl CostCounter<'_> {
+    /// The cost of a schema. `depth` is the number of schemas that contain it.
     fn schema(&mut self, schema: &Value, at: &str, depth: usize) -> Result<Cost, Fault> {
         if depth > MAX_DEPTH {
             return Err(too_large(at));
@@ -160,10 +160,10 @@ impl Judge<'_> {
     fn pattern(&mut self, pattern: &str, at: &str) -> Result<(), Fault> {
         self.patterns += 1;
         if self.patterns > MAX_PATTERNS {
-            return Err(Fault::new(at, "too_many", format!("A schema has at most {MAX_PATTERNS} patterns.")));
+            return Err(Fault::new(at, "too_many", format!("A schema can have at most {MAX_PATTERNS} patterns.")));
         }
         if pattern.len() > MAX_PATTERN_BYTES {
-            return Err(Fault::new(at, "too_long", format!("A pattern has at most {MAX_PATTERN_BYTES} bytes.")));
+            return Err(Fault::new(at, "too_long", format!("A pattern can have at most {MAX_PATTERN_BYTES} bytes.")));
         }
         Ok(())
     }
@@ -174,7 +174,7 @@ impl Judge<'_> {
             (!name.is_empty() && !name.contains(['/', '%', '~'])).then(|| (**group, name.to_owned()))
         };
         let Some((group, name)) = DEFINITIONS.iter().find_map(|group| named(&group)) else {
-            let message = "A reference names a definition of the same schema, such as #/$defs/name.";
+            let message = "A reference must point to a definition of the same schema, such as #/$defs/name.";
             return Err(Fault::new(at, "reference_not_allowed", message));
         };
         self.definition(group, &name, at, depth)
@@ -187,9 +187,9 @@ impl Judge<'_> {
                 let message = format!("The definition {name} refers to itself. A schema cannot be recursive.");
                 return Err(Fault::new(at, "reference_not_allowed", message));
             }
-            // Judged from a place that was less deep: its own depth comes on top of this one.
-            Some(Known::Judged(cost, from)) if depth <= *from => return Ok(*cost),
-            Some(Known::Judged(..)) | None => {}
+            // Known from a place of at least this depth, so the depth limit holds here too.
+            Some(Known::Counted(cost, from)) if depth <= *from => return Ok(*cost),
+            Some(Known::Counted(..)) | None => {}
         }
         let Some(schema) = self.root.get(group).and_then(|definitions| definitions.get(name)) else {
             return Err(Fault::new(at, "reference_not_allowed", format!("The schema has no definition {name}.")));
@@ -197,8 +197,8 @@ impl Judge<'_> {
         let counted = self.known.insert(key.clone(), Known::Open).is_some();
         let patterns = self.patterns;
         let cost = self.schema(schema, &format!("/{group}/{}", pointer_part(name)), depth + 1)?;
-        self.known.insert(key, Known::Judged(cost, depth));
-        // A pattern counts once, however often its definition is used.
+        self.known.insert(key, Known::Counted(cost, depth));
+        // A pattern counts once, even if its definition is measured again at a greater depth.
         if counted {
             self.patterns = patterns;
         }
@@ -219,10 +219,10 @@ mod tests {
     use super::*;
 
     fn refused(schema: &Value) -> String {
-        judge(schema).unwrap_err().code
+        cost_of(schema).unwrap_err().code
     }
 
-    /// `levels` definitions, each of which refers to the next twice by a keyword.
+    /// `levels` definitions, each of which refers to the next one twice through a keyword.
     fn doubling(keyword: &str, levels: usize) -> Value {
         let mut definitions = Map::new();
         for level in 0..levels {
@@ -238,9 +238,9 @@ mod tests {
     }
 
     #[test]
-    fn references_that_multiply_are_refused_by_what_they_stand_for() {
+    fn references_that_multiply_are_refused() {
         for keyword in ["allOf", "anyOf", "oneOf", "prefixItems", "properties"] {
-            assert!(judge(&doubling(keyword, 3)).is_ok(), "{keyword}");
+            assert!(cost_of(&doubling(keyword, 3)).is_ok(), "{keyword}");
             for levels in [11, 28, 60, 400] {
                 assert_eq!(refused(&doubling(keyword, levels)), "schema_too_large", "{keyword} {levels}");
             }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_that_is_reached_from_deeper_is_judged_there() {
+    fn a_definition_is_measured_again_at_a_greater_depth() {
         let mut deep = json!({"$ref": "#/$defs/leaf"});
         for _ in 0..15 {
             deep = json!({"not": deep});
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_write_is_accepted_and_its_cost_is_counted() {
+    fn an_ordinary_schema_is_accepted_with_its_cost() {
         let schema = json!({
             "type": "object",
             "required": ["name"],
@@ -309,6 +309,6 @@ mod tests {
             "additionalProperties": false,
             "$defs": {"person": {"type": "object", "properties": {"mail": {"type": "string", "format": "email"}}}},
         });
-        assert_eq!(judge(&schema), Ok(Cost { parts: 10, patterns: 1 }));
+        assert_eq!(cost_of(&schema), Ok(Cost { parts: 10, patterns: 1 }));
     }
 }

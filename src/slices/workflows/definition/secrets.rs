@@ -1,8 +1,8 @@
-//! Named secrets in the `with` of a step: which texts name them, and what becomes of those texts.
+//! Named secrets in the `with` of a step: finds the texts that name them, and replaces these texts.
 //!
-//! A text that names a secret holds fixed text beside it and nothing else. It is taken out of what expressions are evaluated in, and a
-//! placeholder stands in its place: in runs, dry runs and events. **Invariant:** where a secret goes is written in the definition. What
-//! inputs or answers say is never read as a name.
+//! A text that names a secret contains only fixed text besides it. It is removed from the values that expressions see, and a
+//! placeholder takes its place in runs, dry runs and events. **Invariant:** the definition determines where a secret goes. Inputs
+//! and responses are never interpreted as names of secrets.
 
 use serde_json::Value;
 
@@ -15,16 +15,16 @@ use tenantd_store::steps::SecretPlace;
 
 use super::super::language::{self, Piece};
 
-/// What an expression that names a secret begins with.
+/// The prefix of an expression that names a secret.
 const PREFIX: &str = "secrets.";
 
-/// Whether the text ends with its one secret, as the value of a header has to.
+/// Whether the text ends with its only secret, as the value of a header must.
 fn is_header(text: &SecretText) -> bool {
     matches!(text.parts.last(), Some(SecretPart::Secret(_))) && text.names().count() == 1
 }
 
-/// Takes the texts that name secrets out of `with`, and leaves placeholders in their places. What names a secret in another place or in
-/// another way stays, for whoever checks expressions to refuse.
+/// Replaces the texts of `with` that name secrets with placeholders, and returns them. References in other places or other forms
+/// stay; the check of expressions refuses them.
 pub(super) fn take(with: &mut Value, places: &[SecretPlace]) -> Vec<SecretText> {
     let mut taken = Vec::new();
     for place in places {
@@ -66,7 +66,7 @@ fn take_text(value: &mut Value, pointer: String, taken: &mut Vec<SecretText>, fi
     }
 }
 
-/// The parts of a text whose expressions all are names of secrets.
+/// The parts of a text, if all its expressions are names of secrets.
 fn read(text: &str) -> Option<Vec<SecretPart>> {
     let part = |piece: Piece<'_>| match piece {
         Piece::Text(text) => Some(SecretPart::Text(text.to_owned())),
@@ -78,8 +78,8 @@ fn read(text: &str) -> Option<Vec<SecretPart>> {
     language::pieces(text).ok()?.into_iter().map(part).collect()
 }
 
-/// Whether a text shows no more than which secret stands in it, behind the usual word of an `Authorization` if any. Both as it is written
-/// in a definition and as a placeholder.
+/// Whether a text contains nothing but a reference to a secret, optionally after a common `Authorization` scheme. Accepts the form
+/// in a definition and the placeholder.
 pub(crate) fn is_bare_reference(text: &str) -> bool {
     let words = ["Bearer ", "Basic ", "Token ", "ApiKey "];
     let rest = words.iter().find_map(|word| text.strip_prefix(word)).unwrap_or(text);
@@ -98,7 +98,7 @@ mod tests {
     const PLACES: [SecretPlace; 2] = [SecretPlace::Headers("headers"), SecretPlace::Texts("body")];
 
     #[test]
-    fn texts_that_name_secrets_are_taken_out_and_filled_later() {
+    fn texts_with_secrets_are_replaced_and_filled_later() {
         let mut with = json!({
             "url": "https://x.example/{{ secrets.github }}",
             "headers": {"authorization": "Bearer {{ secrets.github }}", "x/y": "{{secrets.other}}", "accept": "*/*"},
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(places, ["/headers/authorization", "/headers/x~1y", "/body/a/1"]);
         assert_eq!(with["headers"]["authorization"], "Bearer [secret github]");
         assert_eq!(with["body"]["a"], json!(["{{ inputs.x }}", "k=[secret github]&l=[secret other]."]));
-        assert_eq!(with["url"], "https://x.example/{{ secrets.github }}", "left for the check of expressions");
+        assert_eq!(with["url"], "https://x.example/{{ secrets.github }}", "left to the check of expressions");
         let (github, other) = (Secret::new("one"), Secret::new("two"));
         let value = |name: &str| Some(if name == "github" { &github } else { &other });
         assert_eq!(taken[0].filled(value), Some(Secret::new("Bearer one")));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_stands_alone() {
+    fn a_secret_cannot_be_part_of_an_expression() {
         for text in [
             "{{ secrets.a | upper }}",
             "{{ secrets.a }}{{ inputs.b }}",

@@ -1,4 +1,4 @@
-//! What is wrong with a definition, told with its place, all at once.
+//! The problems of a definition are reported with their pointers, all at once.
 
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ fn set(id: &str, value: &str) -> Value {
 }
 
 #[test]
-fn every_problem_is_told_at_once_with_its_place() {
+fn all_problems_are_reported_with_their_pointers() {
     let value = json!({
         "key": "Not A Key",
         "nam": "X",
@@ -76,7 +76,7 @@ fn every_problem_is_told_at_once_with_its_place() {
 }
 
 #[test]
-fn a_step_knows_what_comes_before_it_on_every_way_and_nothing_else() {
+fn a_step_sees_only_the_steps_before_it_on_every_path() {
     let each = |inner: Value| json!({"id": "each", "type": "for_each", "with": {"items": "{{ inputs.list }}", "steps": inner}});
     let parallel = |branches: Value| json!({"id": "both", "type": "parallel", "with": {"branches": branches}});
     for (name, steps, fault) in [
@@ -112,7 +112,7 @@ fn a_definition_is_bounded_in_size_and_depth() {
 }
 
 #[test]
-fn the_numbers_of_steps_and_blocks_are_those_of_the_text() {
+fn steps_and_blocks_are_numbered_in_text_order() {
     let inner = json!([{"id": "x", "type": "if", "with": {"condition": "true", "then": [set("y", "1")], "else": [set("z", "1")]}}, set("w", "1")]);
     let read = outline(&definition(inner), &Planners::default());
     let ids: Vec<&str> = read.steps.iter().map(|step| step.id.as_str()).collect();
@@ -122,7 +122,7 @@ fn the_numbers_of_steps_and_blocks_are_those_of_the_text() {
 }
 
 #[test]
-fn inputs_get_the_defaults_of_their_schema_and_are_held_to_it() {
+fn inputs_get_defaults_and_are_validated() {
     let schema = json!({
         "type": "object",
         "required": ["name"],
@@ -140,7 +140,7 @@ fn inputs_get_the_defaults_of_their_schema_and_are_held_to_it() {
 }
 
 #[test]
-fn inputs_that_cost_too_much_to_check_are_refused_before_they_are_checked() {
+fn inputs_that_cost_too_much_to_check_are_refused() {
     let budget = Budget::for_tests();
     let codes = |schema: Value, inputs: Value| {
         let schema = InputSchema::new(&schema, &budget).unwrap();
@@ -159,7 +159,7 @@ fn inputs_that_cost_too_much_to_check_are_refused_before_they_are_checked() {
 }
 
 #[test]
-fn a_pattern_that_stands_for_a_large_automaton_is_refused() {
+fn a_pattern_with_a_large_automaton_is_refused() {
     for pattern in ["\\pL{150}x", "(\\w{200}){200}", "[\\pL\\pN]{1,250}"] {
         let refused = InputSchema::new(&json!({"pattern": pattern}), &Budget::for_tests());
         assert_eq!(refused.unwrap_err().code, "schema_invalid", "{pattern}");
@@ -167,7 +167,7 @@ fn a_pattern_that_stands_for_a_large_automaton_is_refused() {
 }
 
 #[test]
-fn an_outline_has_the_numbers_of_the_program() {
+fn an_outline_has_the_same_numbers_as_the_program() {
     let value = definition(json!([
         {"id": "a", "type": "parallel", "with": {"branches": [[set("b", "1")], [set("c", "2")]]}},
         {"id": "d", "type": "for_each", "with": {"items": "{{ inputs.list }}", "steps": [set("e", "{{ item }}")]}},

@@ -1,4 +1,4 @@
-//! Writes a move of a run: the effect of a step and its result in one transaction, and only if the run is still as it was seen.
+//! Writes a move of a run: the effect of a step and its result in one transaction, and only if the run has not changed since.
 
 use serde_json::{Value, json};
 
@@ -20,16 +20,17 @@ use super::{
     prepare::{Action, Move},
 };
 
-/// What must hold of the run for the move to be made.
+/// The condition under which the move is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Expected {
-    /// It is the version that the move was decided on.
+    /// The run still has the version that the decision was based on.
     Version(u64),
-    /// The token still waits for the answer to its call.
+    /// The token still waits for the result of its call.
     Calling,
 }
 
-/// The run after the move; `None` when the run is not what was expected. A move that the tenant has no room for is an error of the step.
+/// Returns the run after the move, or `None` if the run does not meet `expected`. If the tenant has no room for the move, that is
+/// an error of the step.
 pub(super) fn commit(
     service: &Service,
     appliers: &Appliers,
@@ -53,7 +54,7 @@ pub(super) fn commit(
     {
         return Err(WorkflowError::Step(StepError::new(QUOTA_EXCEEDED, exceeded.to_string())));
     }
-    // The effect comes first: what it appends to the log stands before what the run appends.
+    // The effect comes first: its events precede the events of the run in the log.
     let done = match &next.action {
         Action::Apply { name, with } => {
             let done = apply(appliers, tx, act, name, with)?;
@@ -80,7 +81,7 @@ pub(super) fn commit(
             stage.fail(token, None, error, StepStatus::Failed)?;
         }
         Action::Finish { input, output } => stage.finish(token, input.clone(), output.clone(), &[])?,
-        Action::Return { input, output } => stage.give_back(token, input.clone(), output.clone())?,
+        Action::Return { input, output } => stage.return_output(token, input.clone(), output.clone())?,
         Action::Enter { input, blocks } => stage.enter(token, input.clone(), blocks)?,
         Action::Loop { block, items, most } => stage.enter_loop(token, *block, items.clone(), *most)?,
         Action::Wait { input, wait, until, approval } => {
@@ -105,7 +106,7 @@ pub(super) fn commit(
         }
     }
     let run = stage.save()?;
-    // What brings a run to its end is always written.
+    // A move that ends the run is always written.
     if !matches!(next.action, Action::TimeOut | Action::Leave | Action::Stop { .. }) {
         ensure_room(tx, &run)?;
     }
@@ -120,7 +121,7 @@ fn fits(run: &Run, expected: Expected, token: u32) -> bool {
 }
 
 fn apply(appliers: &Appliers, tx: &mut WriteTx, act: &mut Act, name: &str, with: &Value) -> Result<StepDone, WorkflowError> {
-    let unknown = || WorkflowError::Step(StepError::new("unknown_step_type", format!("this release has no type of step {name}")));
+    let unknown = || WorkflowError::Step(StepError::new("unknown_step_type", format!("this release has no step type {name}")));
     match appliers.get(name) {
         Some(Applier::Local(step)) => step.apply(tx, act, with).map_err(|error| match error {
             LocalError::Step(error) => WorkflowError::Step(error),
@@ -130,7 +131,7 @@ fn apply(appliers: &Appliers, tx: &mut WriteTx, act: &mut Act, name: &str, with:
     }
 }
 
-/// Starts the run that a step calls. `None` when the workflow is another version by now.
+/// Starts the run that a step calls. `None` if the workflow has changed in the meantime.
 fn start_run(
     service: &Service,
     tx: &mut WriteTx,
@@ -143,10 +144,10 @@ fn start_run(
     let workflow = repo::workflows::find_key(tx, caller.tenant_id, key)?;
     let same = |workflow: &Workflow| workflow.enabled && (workflow.id, workflow.version) == (ready.workflow_id, ready.version);
     let Some(workflow) = workflow.filter(same) else { return Ok(None) };
-    match service.start_unasked(tx, act, &workflow, ready)? {
-        // The end of a run that others have started does not wake this one.
+    match service.start_or_record_failure(tx, act, &workflow, ready)? {
+        // This run would not be woken by the end of a run that another caller started.
         Started::Existing(run) if waits => {
-            let message = format!("{} has the concurrency key", run.id);
+            let message = format!("{} has the same concurrency key and has not ended", run.id);
             Err(WorkflowError::Step(StepError::retryable("concurrency_conflict", message)))
         }
         Started::New(run) | Started::Existing(run) => Ok(Some(run)),

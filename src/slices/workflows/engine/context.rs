@@ -1,4 +1,4 @@
-//! The values that the expressions of a step can name, read from one snapshot: only those that the step mentions.
+//! The values that a step's expressions can use, read from one snapshot: only those that the step mentions.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use super::super::{
     repo,
 };
 
-/// What a run shows of itself.
+/// The fields of a run that expressions can read.
 fn describe_run(run: &Run) -> Value {
     let mut shown = json!({
         "id": run.id,
@@ -26,7 +26,7 @@ fn describe_run(run: &Run) -> Value {
     shown
 }
 
-/// The names that the expressions of a step know, and their values.
+/// The names that a step's expressions can use, and their values.
 pub(crate) fn names(
     tx: &impl Read,
     run: &Run,
@@ -69,7 +69,7 @@ pub(crate) fn names(
     Ok(names)
 }
 
-/// The part of a scope that has so many loops.
+/// The prefix of a scope with this many loops.
 fn scope_of(scope: &str, loops: usize) -> &str {
     let length: usize = scope.split_inclusive('/').take(loops).map(str::len).sum();
     scope.get(..length).unwrap_or(scope)
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_lead_from_a_scope_to_its_loops() {
+    fn scopes_are_split_into_their_loops() {
         assert_eq!(
             (scope_of("a[1]/b[22]/", 0), scope_of("a[1]/b[22]/", 1), scope_of("a[1]/b[22]/", 2)),
             ("", "a[1]/", "a[1]/b[22]/")

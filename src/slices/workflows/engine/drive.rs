@@ -1,5 +1,5 @@
-//! Drives one run until there is nothing more to do with it now: a commit for every step, and the calls of its steps side by side.
-//! Only one driver has a run at a time. What it holds in memory can be lost: the run goes on from its last commit.
+//! Drives one run until there is nothing more to do now: one commit per step, with the calls of its steps in parallel. A run has
+//! only one driver at a time. Its state in memory can be lost: the run continues from its last commit.
 
 use std::{collections::BTreeSet, future::Future, pin::Pin, sync::Arc, time::Duration};
 
@@ -20,22 +20,22 @@ use super::{
     },
     Shared,
     commit::{self, Expected},
-    prepare::{Action, Deciding, Move, next_move},
+    prepare::{Action, DecisionContext, Move, next_move},
 };
 
 type Answer = (u32, Result<StepDone, StepError>);
 type Answering = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
-/// How many steps of a run that is past its retention one commit removes.
+/// How many steps of an expired run one commit removes.
 const REMOVED_AT_ONCE: usize = 500;
 
-/// How long a run of a suspended tenant rests before the engine looks again whether the tenant was resumed.
-const SUSPENDED_REST: Duration = Duration::from_mins(15);
+/// How long a run of a suspended tenant waits before the engine checks the tenant again.
+const SUSPENDED_RECHECK: Duration = Duration::from_mins(15);
 
-/// What was seen of a run.
-enum Sight {
+/// The state of a run, and what to do with it.
+enum RunState {
     Gone,
-    /// It has ended, and its time in the store is over.
+    /// It has ended, and its retention is over.
     Expired,
     Idle {
         until: Option<Timestamp>,
@@ -45,7 +45,7 @@ enum Sight {
         run: Box<Run>,
         next: Move,
     },
-    /// Its definition cannot be read any more.
+    /// Its definition is not readable any more.
     Broken(String),
 }
 
@@ -53,33 +53,33 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
     let mut calls: FuturesUnordered<Answering> = FuturesUnordered::new();
     let mut calling = BTreeSet::new();
     while !shared.is_stopping() {
-        // Before the look: what changes behind it must not be missed.
+        // Registered before the check, so that no later change is missed.
         let woken = shared.woken.notified();
         let turn = shared.store.shares().turn_in_background(key.0).await;
         let suspended = shared.tenants.is_suspended(key.0)?;
-        let sight = if suspended { Sight::Idle { until: None } } else { look(&shared, key, &calling).await? };
-        match sight {
-            Sight::Gone => return Ok(()),
-            Sight::Expired => {
+        let state = if suspended { RunState::Idle { until: None } } else { look(&shared, key, &calling).await? };
+        match state {
+            RunState::Gone => return Ok(()),
+            RunState::Expired => {
                 shared.store.write(move |tx| repo::runs::remove(tx, key, REMOVED_AT_ONCE)).await?;
             }
-            Sight::Broken(message) => {
+            RunState::Broken(message) => {
                 let intent = Intent::new(key.0, shared.clocks.now(key.0), Actor::system("Workflow engine"));
                 let service = shared.service.clone();
-                shared.store.write(move |tx| service.break_off(tx, &mut intent.begin(), key, &message)).await?;
+                shared.store.write(move |tx| service.fail_unreadable(tx, &mut intent.begin(), key, &message)).await?;
             }
-            Sight::Next { version, run, next } => {
+            RunState::Next { version, run, next } => {
                 if let Some(call) = step(&shared, key, version, &run, next).await? {
                     calling.insert(call.0);
                     calls.push(call.1);
                 }
             }
-            Sight::Idle { .. } if calls.is_empty() && suspended => {
-                let until = shared.clocks.now(key.0) + SUSPENDED_REST;
-                return Ok(shared.store.write(move |tx| repo::runs::rest(tx, key, until)).await?);
+            RunState::Idle { .. } if calls.is_empty() && suspended => {
+                let until = shared.clocks.now(key.0) + SUSPENDED_RECHECK;
+                return Ok(shared.store.write(move |tx| repo::runs::postpone(tx, key, until)).await?);
             }
-            Sight::Idle { .. } if calls.is_empty() => return Ok(()),
-            Sight::Idle { until } => {
+            RunState::Idle { .. } if calls.is_empty() => return Ok(()),
+            RunState::Idle { until } => {
                 drop(turn);
                 let timer = async {
                     match until {
@@ -105,31 +105,31 @@ pub(super) async fn drive(shared: Arc<Shared>, key: RunKey) -> Result<(), Workfl
 }
 
 /// Decides the next move on a worker, in the turn of the run's tenant.
-async fn look(shared: &Arc<Shared>, key: RunKey, calling: &BTreeSet<u32>) -> Result<Sight, WorkflowError> {
+async fn look(shared: &Arc<Shared>, key: RunKey, calling: &BTreeSet<u32>) -> Result<RunState, WorkflowError> {
     let (here, calling) = (shared.clone(), calling.clone());
     shared.programs.run(key.0, move |budget| decide(&here, key, &calling, budget)).await?
 }
 
-fn decide(shared: &Shared, key: RunKey, calling: &BTreeSet<u32>, budget: &Budget) -> Result<Sight, WorkflowError> {
+fn decide(shared: &Shared, key: RunKey, calling: &BTreeSet<u32>, budget: &Budget) -> Result<RunState, WorkflowError> {
     let now = shared.clocks.now(key.0);
-    let deciding = Deciding { service: &shared.service, appliers: &shared.appliers, budget, now };
+    let deciding = DecisionContext { service: &shared.service, appliers: &shared.appliers, budget, now };
     shared.store.read(|tx| {
-        let Some(run) = repo::runs::get(tx, key)? else { return Ok(Sight::Gone) };
+        let Some(run) = repo::runs::get(tx, key)? else { return Ok(RunState::Gone) };
         if run.status.has_ended() {
             let expired = run.due_at.is_some_and(|at| at <= now);
-            return Ok(if expired { Sight::Expired } else { Sight::Gone });
+            return Ok(if expired { RunState::Expired } else { RunState::Gone });
         }
         match next_move(deciding, tx, &run, calling) {
-            Ok(Some(next)) => Ok(Sight::Next { version: run.version, run: Box::new(run), next }),
-            Ok(None) => Ok(Sight::Idle { until: run.tokens.iter().filter_map(Token::until).chain([run.timeout_at]).min() }),
-            Err(WorkflowError::Invalid(faults)) => Ok(Sight::Broken(listed(&faults))),
-            Err(WorkflowError::NotFound) => Ok(Sight::Broken("the version of the workflow is gone".to_owned())),
+            Ok(Some(next)) => Ok(RunState::Next { version: run.version, run: Box::new(run), next }),
+            Ok(None) => Ok(RunState::Idle { until: run.tokens.iter().filter_map(Token::until).chain([run.timeout_at]).min() }),
+            Err(WorkflowError::Invalid(faults)) => Ok(RunState::Broken(listed(&faults))),
+            Err(WorkflowError::NotFound) => Ok(RunState::Broken("the version of the workflow no longer exists".to_owned())),
             Err(error) => Err(error),
         }
     })
 }
 
-/// Everything that a run does is done by its workflow, and names the run.
+/// The workflow is the actor of everything that its run does, and the run is the cause.
 fn intent(run: &Run, now: Timestamp) -> Intent {
     let actor = Actor { kind: ActorKind::Workflow, id: run.workflow_id.to_string(), name: run.workflow_name.clone() };
     let mut intent = Intent::new(run.tenant_id, now, actor);
@@ -137,7 +137,7 @@ fn intent(run: &Run, now: Timestamp) -> Intent {
     intent
 }
 
-/// Makes a move. The call that it leads to, if it is one.
+/// Makes a move. Returns the call that it starts, if any.
 async fn step(
     shared: &Arc<Shared>,
     key: RunKey,
@@ -148,7 +148,7 @@ async fn step(
     let intent = intent(run, shared.clocks.now(key.0));
     let token = next.token;
     if !matches!(next.action, Action::Call { begin: false, .. }) {
-        // Somebody else may have changed the run in the meantime, or the step has failed: look again.
+        // If another change came first or the step failed, decide again.
         if !make(shared, key, Expected::Version(version), &intent, &next).await? {
             return Ok(None);
         }
@@ -167,7 +167,8 @@ async fn step(
     Ok(Some((token, answering(shared, token, &name, call))))
 }
 
-/// Writes a move. One that cannot be made fails its step; without room for that either, it fails the run. Whether it was made.
+/// Writes a move. A move that fails makes its step fail. If the tenant has no room to store that failure either, the run fails.
+/// Returns whether the move was written.
 async fn make(shared: &Arc<Shared>, key: RunKey, expected: Expected, intent: &Intent, next: &Move) -> Result<bool, WorkflowError> {
     let error = match write(shared, key, expected, intent.clone(), next.clone()).await {
         Err(WorkflowError::Step(error)) => error,
@@ -198,18 +199,18 @@ fn redacted(shared: &Shared, name: &str, with: &Value) -> Value {
 
 fn answering(shared: &Shared, token: u32, name: &str, call: Call) -> Answering {
     let Some(Applier::Remote(step)) = shared.appliers.get(name) else {
-        let error = StepError::new("unknown_step_type", format!("this release has no type of step {name}"));
+        let error = StepError::new("unknown_step_type", format!("this release has no step type {name}"));
         return Box::pin(std::future::ready((token, Err(error))));
     };
     let timeout = call.timeout;
     let answering = step.call(call);
     Box::pin(async move {
-        let late = || StepError::retryable("timed_out", "there was no answer in time");
+        let late = || StepError::retryable("timed_out", "there was no response in time");
         (token, tokio::time::timeout(timeout, answering).await.unwrap_or_else(|_| Err(late())))
     })
 }
 
-/// Writes what came of a call, if the run still wants to know.
+/// Writes the result of a call, if the run still waits for it.
 async fn settle(shared: &Arc<Shared>, key: RunKey, token: u32, result: Result<StepDone, StepError>) -> Result<(), WorkflowError> {
     let Some(run) = shared.store.read(|tx| repo::runs::get(tx, key))? else { return Ok(()) };
     let action = match result {

@@ -1,6 +1,5 @@
-//! The engine: finds the runs that there is something to do with, and drives many of them at once. It is driven by the index of due
-//! times alone, so a restart and normal running are one path. **Invariant:** a run that waits is a row in the store and nothing in
-//! memory.
+//! The engine: finds due runs and drives many of them at once. Only the index of due times drives it, so a restart and normal
+//! operation use the same path. **Invariant:** a waiting run is a row in the store and uses no memory.
 
 mod commit;
 mod context;
@@ -38,27 +37,27 @@ use super::{
 
 pub(super) use context::names;
 
-/// How long a run rests after the store has failed it.
-const REST: Duration = Duration::from_secs(1);
+/// How long the engine waits to drive a run again after a store error.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The runs that have a driver, and when to look for more.
+/// The runs in progress, and when to look for more.
 #[derive(Debug, Default)]
 struct InFlight {
     runs: HashSet<RunKey>,
     by_tenant: HashMap<TenantId, usize>,
-    /// When to look for runs of a tenant, by its clock. A hint: a time that is too early costs one look at the index.
+    /// When to look for runs of a tenant, by its clock. A hint: a time that is too early costs one index lookup.
     next: BTreeMap<TenantId, Timestamp>,
-    /// The tenant that was looked at last. Tenants take turns, so the next look starts behind it.
+    /// The last tenant that was checked. Tenants take turns, so the next check starts after it.
     last: Option<TenantId>,
 }
 
 impl InFlight {
-    /// Looks for runs of a tenant at the next opportunity.
+    /// Checks the runs of a tenant at the next opportunity.
     fn look_soon(&mut self, tenant: TenantId) {
         self.next.insert(tenant, Timestamp::from_millis(0));
     }
 
-    /// Adds due times from the index that no hint has named.
+    /// Adds due times from the index that have no hint.
     fn remind(&mut self, due: Vec<(TenantId, Timestamp)>) {
         for (tenant, at) in due {
             let next = self.next.entry(tenant).or_insert(at);
@@ -66,13 +65,13 @@ impl InFlight {
         }
     }
 
-    /// How many more runs of a tenant may be driven. No tenant takes more than half of the drivers, so that another finds one.
+    /// How many more runs of a tenant may be in progress. A tenant gets at most half of the capacity, so that others find some.
     fn room(&self, tenant: TenantId, most: usize) -> usize {
         let theirs = self.by_tenant.get(&tenant).copied().unwrap_or_default();
         most.div_ceil(2).saturating_sub(theirs).min(most.saturating_sub(self.runs.len()))
     }
 
-    /// The tenants to look at, those behind the last one first.
+    /// The tenants to check, starting after the last one.
     fn in_turn(&self, reading: &Reading, most: usize) -> Vec<TenantId> {
         let wants =
             |(tenant, at): (&TenantId, &Timestamp)| (*at <= reading.of(*tenant) && self.room(*tenant, most) > 0).then_some(*tenant);
@@ -84,7 +83,7 @@ impl InFlight {
         first
     }
 
-    /// When the installation's clock shows the next time to look. A tenant without room is looked at when one of its drivers ends.
+    /// When the installation's clock reaches the next check. A tenant without capacity is checked when one of its runs ends.
     fn next_look(&self, reading: &Reading, most: usize) -> Option<Timestamp> {
         let with_room = self.next.iter().filter(|(tenant, _)| self.room(**tenant, most) > 0);
         with_room.map(|(tenant, at)| reading.reached(Timeline::of(*tenant), *at)).min()
@@ -119,7 +118,7 @@ struct Shared {
     in_flight: Mutex<InFlight>,
     /// Wakes the task.
     signal: Notify,
-    /// Wakes drivers that wait for an answer: their run may have been changed.
+    /// Wakes drivers that wait for a call, because their run may have changed.
     woken: Notify,
     stopping: AtomicBool,
     stop: Notify,
@@ -143,7 +142,7 @@ impl Shared {
     }
 }
 
-/// How others tell the engine that there is something new to do.
+/// Tells the engine that there is new work.
 #[derive(Clone, Debug)]
 pub(super) struct Engine(Arc<Shared>);
 
@@ -172,7 +171,7 @@ impl Engine {
         }))
     }
 
-    /// Runs of a tenant were started or changed. A hint: what is due is found without it too, later.
+    /// Reports that runs of a tenant were started or changed. A hint: the engine also finds due runs without it, but later.
     pub(super) fn wake(&self, tenant: TenantId) {
         lock(&self.0.in_flight).look_soon(tenant);
         self.0.signal.notify_one();
@@ -180,19 +179,19 @@ impl Engine {
     }
 
     pub(super) fn task(&self) -> Scheduler {
-        // What makes a run due signals so: no table needs to be watched.
+        // Everything that makes a run due also signals it, so no table needs to be watched.
         let alarm = Alarm::new(self.0.store.clone(), self.0.clocks.clone(), &[]);
         Scheduler { shared: self.0.clone(), alarm, looked_at_all: Mutex::new(None) }
     }
 }
 
-/// A run that is driven. Dropped, it lets the run be found again.
-struct Driven {
+/// A run in progress. When dropped, the engine can find the run again.
+struct RunGuard {
     shared: Arc<Shared>,
     key: RunKey,
 }
 
-impl Drop for Driven {
+impl Drop for RunGuard {
     fn drop(&mut self) {
         let mut in_flight = lock(&self.shared.in_flight);
         in_flight.remove(self.key);
@@ -203,17 +202,17 @@ impl Drop for Driven {
     }
 }
 
-/// The task that drives it.
+/// The background task of the engine.
 #[derive(Debug)]
 pub(super) struct Scheduler {
     shared: Arc<Shared>,
     alarm: Alarm,
-    /// When the runs of all tenants were last looked through.
+    /// When the runs of all tenants were last checked.
     looked_at_all: Mutex<Option<Timestamp>>,
 }
 
 impl Scheduler {
-    /// Once a minute, finds runs that are due without a hint.
+    /// Finds due runs without a hint, once a minute.
     async fn look_at_all(&self, now: Timestamp) -> Result<(), StoreError> {
         if lock(&self.looked_at_all).is_some_and(|last| now.since(last) < self.period()) {
             return Ok(());
@@ -224,7 +223,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Takes the runs that are due and can have a driver, a tenant after the other.
+    /// Takes the due runs for which there is capacity, tenant by tenant.
     fn take_due(&self, reading: &Reading) -> Result<Vec<RunKey>, StoreError> {
         let (shared, most) = (&self.shared, self.shared.service.settings.in_flight);
         let mut in_flight = lock(&shared.in_flight);
@@ -255,13 +254,13 @@ impl Scheduler {
     }
 
     fn start(&self, key: RunKey) {
-        let driven = Driven { shared: self.shared.clone(), key };
+        let driven = RunGuard { shared: self.shared.clone(), key };
         let shares = self.shared.store.shares().clone();
         tokio::spawn(async move {
             if let Err(error) = shares.work_for(key.0, drive::drive(driven.shared.clone(), key)).await {
-                tracing::warn!(run = %key.1, %error, "a workflow run could not be driven on; it is tried again");
+                tracing::warn!(run = %key.1, %error, "could not continue a workflow run; tenantd retries");
                 tokio::select! {
-                    () = tokio::time::sleep(REST) => {}
+                    () = tokio::time::sleep(RETRY_DELAY) => {}
                     () = driven.shared.stopped() => {}
                 }
             }
@@ -310,7 +309,7 @@ impl Task for Scheduler {
         };
         let patience = Duration::from_secs(shared.service.settings.shutdown_seconds);
         if tokio::time::timeout(patience, quiet).await.is_err() {
-            tracing::info!("workflow runs under way were cut off; they go on after the next start");
+            tracing::info!("the shutdown interrupted workflow runs; they continue after the next start");
         }
         Ok(())
     }
@@ -322,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    const MOST: usize = 10;
+    const MAX: usize = 10;
 
     fn tenants() -> Vec<TenantId> {
         let mut tenants: Vec<_> =
@@ -340,33 +339,33 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_has_half_of_the_drivers_and_others_find_the_rest() {
+    fn a_tenant_gets_at_most_half_of_the_capacity() {
         let (tenants, mut in_flight) = (tenants(), InFlight::default());
         (0..5).for_each(|number| in_flight.add(run(tenants[0], number)));
-        assert_eq!((in_flight.room(tenants[0], MOST), in_flight.room(tenants[1], MOST)), (0, 5));
+        assert_eq!((in_flight.room(tenants[0], MAX), in_flight.room(tenants[1], MAX)), (0, 5));
         (5..8).for_each(|number| in_flight.add(run(tenants[1], number)));
-        assert_eq!(in_flight.room(tenants[2], MOST), 2, "no more than there are");
+        assert_eq!(in_flight.room(tenants[2], MAX), 2, "no more than there are");
         in_flight.remove(run(tenants[0], 0));
-        assert_eq!(in_flight.room(tenants[0], MOST), 1);
+        assert_eq!(in_flight.room(tenants[0], MAX), 1);
     }
 
     #[test]
-    fn tenants_with_room_whose_time_has_come_take_turns() {
+    fn due_tenants_with_capacity_take_turns() {
         let (tenants, mut in_flight) = (tenants(), InFlight::default());
         for tenant in &tenants {
             in_flight.look_soon(*tenant);
         }
         in_flight.last = Some(tenants[0]);
-        assert_eq!(in_flight.in_turn(&reading(1), MOST), [tenants[1], tenants[2], tenants[0]]);
+        assert_eq!(in_flight.in_turn(&reading(1), MAX), [tenants[1], tenants[2], tenants[0]]);
         (0..5).for_each(|number| in_flight.add(run(tenants[1], number)));
         in_flight.next.insert(tenants[2], Timestamp::from_millis(50));
-        assert_eq!(in_flight.in_turn(&reading(1), MOST), [tenants[0]]);
+        assert_eq!(in_flight.in_turn(&reading(1), MAX), [tenants[0]]);
         in_flight.next.remove(&tenants[0]);
-        assert_eq!(in_flight.next_look(&reading(1), MOST), Some(Timestamp::from_millis(50)), "not for a tenant without room");
+        assert_eq!(in_flight.next_look(&reading(1), MAX), Some(Timestamp::from_millis(50)), "not for a tenant without capacity");
     }
 
     #[test]
-    fn a_reminder_does_not_make_a_look_later() {
+    fn a_reminder_never_delays_a_check() {
         let (tenants, mut in_flight) = (tenants(), InFlight::default());
         in_flight.look_soon(tenants[0]);
         in_flight.remind(vec![(tenants[0], Timestamp::from_millis(90)), (tenants[1], Timestamp::from_millis(60))]);

@@ -1,5 +1,5 @@
-//! What to do next with a run, decided on a snapshot and on a worker: expressions are evaluated here, away from the writer. The decision
-//! is written only if the run is still as it was seen.
+//! Decides the next move of a run, on a snapshot and on a worker: expressions are evaluated here, outside of the writer. The
+//! decision is written only if the run has not changed since.
 
 use std::{collections::BTreeSet, time::Duration};
 
@@ -34,14 +34,14 @@ use super::{
 };
 
 const MAX_ITEMS: usize = 1_000;
-/// What a step may be given, with its templates filled in. It is stored with the step.
+/// The maximum size of a step's input after its templates are filled in. It is stored with the step.
 const MAX_INPUT_BYTES: usize = 262_144;
-/// The longest that a call may take, whatever its step says.
+/// The maximum duration of a call, regardless of its step.
 const LONGEST_CALL: Duration = Duration::from_mins(5);
 const USUAL_CALL: Duration = Duration::from_secs(30);
 
-/// How long a run waits before it asks again for rights that are missing.
-const RIGHTS_AGAIN: Duration = Duration::from_mins(5);
+/// How long a run waits before it checks missing rights again.
+const RIGHTS_RECHECK: Duration = Duration::from_mins(5);
 
 /// What to do with a token of a run.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ pub(super) struct Move {
 
 #[derive(Clone, Debug)]
 pub(super) enum Action {
-    /// The run's time is over.
+    /// The run's time limit is over.
     TimeOut,
     Leave,
     Skip,
@@ -61,7 +61,7 @@ pub(super) enum Action {
         error: StepError,
         status: StepStatus,
     },
-    /// The tenant has no room for what the run stores, nor for a failure of the step alone: the run fails.
+    /// The tenant has no room to store the run's data, not even the failure of the step: the run fails.
     Stop {
         error: StepError,
     },
@@ -92,7 +92,7 @@ pub(super) enum Action {
         name: String,
         with: Value,
     },
-    /// `begin` is false when the call was begun before, by a process that is gone.
+    /// `begin` is false if an earlier process already started the call.
     Call {
         name: String,
         with: Value,
@@ -101,7 +101,7 @@ pub(super) enum Action {
         begin: bool,
         authority: Authority,
     },
-    /// Those whom the run acts for lack a right. It is asked again later.
+    /// The users or keys that the run acts for lack a right. It is checked again later.
     AwaitRights {
         input: Value,
         until: Timestamp,
@@ -115,18 +115,18 @@ pub(super) enum Action {
     },
 }
 
-/// What a move is decided with.
+/// What a decision is based on.
 #[derive(Clone, Copy)]
-pub(super) struct Deciding<'a> {
+pub(super) struct DecisionContext<'a> {
     pub(super) service: &'a Service,
     pub(super) appliers: &'a Appliers,
     pub(super) budget: &'a Budget,
     pub(super) now: Timestamp,
 }
 
-/// The next move of a run, if there is one now. `calling` are the tokens whose calls are under way.
+/// The next move of a run. `None` if there is none now. `calling` are the tokens with calls in progress.
 pub(super) fn next_move(
-    deciding: Deciding<'_>,
+    deciding: DecisionContext<'_>,
     tx: &ReadTx,
     run: &Run,
     calling: &BTreeSet<u32>,
@@ -142,16 +142,16 @@ pub(super) fn next_move(
     }
     let version = (run.tenant_id, run.workflow_id, run.workflow_version);
     let program = deciding.service.program(tx, deciding.budget, version)?;
-    // Each commit is another version: tokens take turns.
+    // Each commit increases the version, so tokens take turns.
     let first = usize::try_from(run.version).unwrap_or_default() % run.tokens.len().max(1);
     let (before, behind) = run.tokens.split_at_checked(first).unwrap_or((&run.tokens, &[]));
     for token in behind.iter().chain(before) {
-        let seen = Seen { deciding, tx, run, program: &program, token };
+        let view = TokenView { deciding, tx, run, program: &program, token };
         let action = match &token.state {
-            TokenState::Ready => Some(seen.at_step()?),
-            TokenState::Calling if !calling.contains(&token.id) => seen.recall()?,
+            TokenState::Ready => Some(view.at_step()?),
+            TokenState::Calling if !calling.contains(&token.id) => view.repeat_call()?,
             TokenState::Calling | TokenState::Joining { .. } => None,
-            TokenState::Waiting { wait, until } => seen.waiting(wait, *until)?,
+            TokenState::Waiting { wait, until } => view.waiting(wait, *until)?,
         };
         if let Some(action) = action {
             return Ok(Some(Move { token: token.id, action }));
@@ -160,8 +160,8 @@ pub(super) fn next_move(
     Ok(None)
 }
 
-struct Seen<'a> {
-    deciding: Deciding<'a>,
+struct TokenView<'a> {
+    deciding: DecisionContext<'a>,
     tx: &'a ReadTx,
     run: &'a Run,
     program: &'a Program,
@@ -177,7 +177,7 @@ fn invalid(message: String) -> Action {
     Action::Fail { input: None, error: StepError::new("invalid_input", message), status: StepStatus::Failed }
 }
 
-impl Seen<'_> {
+impl TokenView<'_> {
     fn step(&self) -> Option<&Step> {
         let definition = &self.program.definition;
         let number = definition.block(self.token.block).get(self.token.at as usize)?;
@@ -188,9 +188,9 @@ impl Seen<'_> {
         Ok(Context::new(&context::names(self.tx, self.run, self.program, self.token, step)?))
     }
 
-    /// The rights that the step may use now; or that it waits for some.
+    /// Returns the rights that the step may use now, or the action that waits for missing rights.
     fn rights(&self, step: &Step) -> Result<Result<Authority, Action>, WorkflowError> {
-        let Deciding { service, now, .. } = self.deciding;
+        let DecisionContext { service, now, .. } = self.deciding;
         let needed = service.needs_of(step).union(service.carries(&self.program.definition));
         let rights = service.rights_of(self.tx, self.run, now)?;
         let lacking = rights.as_ref().map_or(needed, |rights| needed.without(rights.scopes()));
@@ -198,7 +198,7 @@ impl Seen<'_> {
             return Ok(Ok(rights));
         }
         let scopes: Vec<&str> = lacking.iter().map(Scope::name).collect();
-        Ok(Err(Action::AwaitRights { input: json!({"required_scopes": scopes}), until: now + RIGHTS_AGAIN }))
+        Ok(Err(Action::AwaitRights { input: json!({"required_scopes": scopes}), until: now + RIGHTS_RECHECK }))
     }
 
     fn at_step(&self) -> Result<Action, WorkflowError> {
@@ -214,7 +214,7 @@ impl Seen<'_> {
             Err((at, error)) => return Ok(failed(&error, &at)),
         };
         if with.to_string().len() > MAX_INPUT_BYTES {
-            return Ok(invalid(format!("with has more than {MAX_INPUT_BYTES} bytes")));
+            return Ok(invalid(format!("with can have at most {MAX_INPUT_BYTES} bytes")));
         }
         self.decide(step, &context, with)
     }
@@ -240,15 +240,15 @@ impl Seen<'_> {
                 Some(Value::Array(items)) if items.len() <= MAX_ITEMS => {
                     Action::Loop { block: *block, items: Value::Array(items.clone()), most: *max_parallel }
                 }
-                Some(Value::Array(_)) => invalid(format!("items has more than {MAX_ITEMS} entries")),
-                _ => invalid("items is no list".to_owned()),
+                Some(Value::Array(_)) => invalid(format!("items can have at most {MAX_ITEMS} entries")),
+                _ => invalid("items must be a list".to_owned()),
             },
             StepKind::WaitDuration => match with.get("seconds").and_then(Value::as_u64) {
                 Some(seconds @ 1..=2_592_000) => {
                     let until = Some(now + Duration::from_secs(seconds));
                     Action::Wait { input: with, wait: Wait::Time, until, approval: false }
                 }
-                _ => invalid("seconds must be 1 to 2592000".to_owned()),
+                _ => invalid("seconds must be from 1 to 2592000".to_owned()),
             },
             StepKind::WaitEvent { kind, .. } => {
                 if let Err(waits) = self.rights(step)? {
@@ -289,7 +289,7 @@ impl Seen<'_> {
                     let ready = Box::new(ready);
                     Action::StartRun { input: with, key, wait: *wait, until: until(step.timeout), ready }
                 } else {
-                    let error = StepError::new("workflow_not_found", format!("there is no enabled workflow {key}"));
+                    let error = StepError::new("workflow_not_found", format!("there is no enabled workflow with the key {key}"));
                     Action::Fail { input: Some(with), error, status: StepStatus::Failed }
                 }
             }
@@ -298,7 +298,7 @@ impl Seen<'_> {
 
     /// The run that the step starts.
     fn called(&self, step: &Step, key: &str, with: &Value, waits: bool) -> Result<Option<ReadyRun>, WorkflowError> {
-        let Deciding { service, budget, now, .. } = self.deciding;
+        let DecisionContext { service, budget, now, .. } = self.deciding;
         let workflow = repo::workflows::find_key(self.tx, self.run.tenant_id, key)?.filter(|workflow| workflow.enabled);
         let Some(workflow) = workflow else { return Ok(None) };
         let mut act = Intent::new(workflow.tenant_id, now, Actor::system("Workflow engine")).begin();
@@ -333,14 +333,14 @@ impl Seen<'_> {
             }
             None => Action::Fail {
                 input: None,
-                error: StepError::new("unknown_step_type", format!("this release has no type of step {name}")),
+                error: StepError::new("unknown_step_type", format!("this release has no step type {name}")),
                 status: StepStatus::Failed,
             },
         })
     }
 
-    /// A call whose answer nobody waits for any more is made again, with what it was made with.
-    fn recall(&self) -> Result<Option<Action>, WorkflowError> {
+    /// Repeats an interrupted call with the same input.
+    fn repeat_call(&self) -> Result<Option<Action>, WorkflowError> {
         let Some(step) = self.step() else { return Ok(Some(Action::Leave)) };
         let context = self.context(step)?;
         Ok(Some(match language::render(&step.with, &context, self.deciding.budget) {
@@ -368,8 +368,8 @@ impl Seen<'_> {
         Ok(Some(match wait {
             Wait::Time => Action::Finish { input: None, output: json!({}) },
             Wait::Retry | Wait::Authority => self.at_step()?,
-            Wait::Event { .. } => timed_out("timed_out", "the event did not come in time"),
-            Wait::Run { .. } => timed_out("timed_out", "the run that was called did not end in time"),
+            Wait::Event { .. } => timed_out("timed_out", "the event did not happen in time"),
+            Wait::Run { .. } => timed_out("timed_out", "the called run did not end in time"),
             Wait::Approval => match self.step().map(|step| &step.kind) {
                 Some(StepKind::Approval(approval)) if approval.on_timeout == OnTimeout::Approve => {
                     Action::Finish { input: None, output: json!({"approved": true, "by": []}) }
@@ -388,7 +388,7 @@ impl Seen<'_> {
 fn gone() -> Action {
     Action::Fail {
         input: None,
-        error: StepError::new("run_not_found", "the run that was called is gone"),
+        error: StepError::new("run_not_found", "the called run no longer exists"),
         status: StepStatus::Failed,
     }
 }

@@ -1,4 +1,4 @@
-//! The filters and tests of the language. Those that can make a value longer than what they are given are bounded here.
+//! The filters and tests of the language. Filters that can create a value longer than their input are limited here.
 
 use std::io;
 
@@ -15,7 +15,7 @@ macro_rules! filters {
     ($($name:literal $cost:ident $function:expr,)*) => {
         pub(super) const FILTERS: &[&str] = &[$($name),*];
 
-        /// Each filter is known twice: as it is, under a name that no expression can write, and within its bounds.
+        /// Registers each filter twice: unlimited, under a name that no expression can write, and with limits.
         fn add_filters(environment: &mut Environment<'static>) {
             $(
                 environment.add_filter(concat!("plain ", $name), $function);
@@ -95,7 +95,7 @@ fn bounded(text: String) -> Result<String, Error> {
 }
 
 fn times(left: Value, right: Value) -> Result<Value, Error> {
-    let wrong = || Error::new(ErrorKind::InvalidOperation, "times multiplies two numbers");
+    let wrong = || Error::new(ErrorKind::InvalidOperation, "times needs two numbers");
     if let (Ok(left), Ok(right)) = (i64::try_from(left.clone()), i64::try_from(right.clone())) {
         return left.checked_mul(right).map(Value::from).ok_or_else(wrong);
     }
@@ -122,7 +122,7 @@ fn join(values: Value, separator: Option<String>) -> Result<String, Error> {
 
 fn replace(text: String, from: String, to: String) -> Result<String, Error> {
     if from.is_empty() {
-        return Err(Error::new(ErrorKind::InvalidOperation, "replace needs a text to look for"));
+        return Err(Error::new(ErrorKind::InvalidOperation, "replace needs a text to search for"));
     }
     let growth = text.matches(from.as_str()).count().saturating_mul(to.len());
     if text.len().saturating_add(growth) > 2 * MAX_VALUE_BYTES {
@@ -137,7 +137,7 @@ fn to_json(value: Value) -> Result<String, Error> {
     Ok(String::from_utf8_lossy(out.bytes()).into_owned())
 }
 
-/// A buffer that takes so much and no more.
+/// A buffer with a maximum size.
 pub(super) struct Bounded {
     bytes: Vec<u8>,
     most: usize,

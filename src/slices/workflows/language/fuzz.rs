@@ -1,5 +1,5 @@
-//! Expressions and templates by their grammar, with everything that makes them costly: each is refused, or ends within its budget with a
-//! value that is not too large.
+//! Fuzzes expressions and templates by their grammar, including everything that makes them costly. Each is refused, or finishes
+//! within its budget with a value of limited size.
 
 use std::sync::LazyLock;
 
@@ -36,7 +36,7 @@ const OPERATORS: [&str; 18] =
     ["+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", "<=", ">", ">=", "and", "or", "in", "not in"];
 const CALLS: [&str; 5] = ["range", "dict", "namespace", "inputs.text.upper", "debug"];
 
-/// What names stand for: a little, or as much as a run may hold.
+/// The named values: a small set, and one as large as a run may have.
 static CONTEXTS: LazyLock<[Context; 2]> = LazyLock::new(|| {
     let mut deep = json!("x");
     for level in 0..40 {
@@ -132,7 +132,7 @@ fn atom(entropy: &mut Entropy) -> String {
     }
 }
 
-/// A text with templates in it.
+/// A text with templates.
 pub(crate) fn template(entropy: &mut Entropy) -> String {
     let piece = |entropy: &mut Entropy| match entropy.below(6) {
         0 => text(entropy),
@@ -147,12 +147,12 @@ pub(crate) fn template(entropy: &mut Entropy) -> String {
 }
 
 #[test]
-fn a_hostile_expression_is_refused_or_ends_within_its_budget() {
+fn a_hostile_expression_is_refused_or_stays_within_its_budget() {
     each_case("expressions", 2_000, |entropy| {
         let (made, context) = (expression(entropy), &CONTEXTS[usize::from(entropy.once_in(4))]);
         let budget = Budget::for_tests();
         show(&made);
-        // An expression that is refused is never evaluated.
+        // A refused expression is never evaluated.
         if let Err(error) = check(&made, &budget) {
             assert_no_panic(&error, &made);
             return false;
@@ -161,7 +161,7 @@ fn a_hostile_expression_is_refused_or_ends_within_its_budget() {
         let held = holds(&made, context, &budget);
         match evaluate(&made, context, &budget) {
             Ok(value) => {
-                assert!(value.to_string().len() <= MAX_VALUE_BYTES, "{made} makes a large value");
+                assert!(value.to_string().len() <= MAX_VALUE_BYTES, "{made} creates a large value");
                 true
             }
             Err(error) => {
@@ -177,7 +177,7 @@ fn assert_no_panic(error: &ExpressionError, made: &str) {
 }
 
 #[test]
-fn a_hostile_template_is_refused_or_ends_within_its_budget() {
+fn a_hostile_template_is_refused_or_stays_within_its_budget() {
     each_case("templates", 1_000, |entropy| {
         let (made, context) = (template(entropy), &CONTEXTS[usize::from(entropy.once_in(4))]);
         let budget = Budget::for_tests();
@@ -189,7 +189,7 @@ fn a_hostile_template_is_refused_or_ends_within_its_budget() {
         match render(&json!({"a": [made.clone()]}), context, &budget) {
             Ok(value) => {
                 let given = if is_template(&made) { 0 } else { made.len() };
-                assert!(size_of(&value) <= (2 * MAX_VALUE_BYTES + given) as u64, "{made} makes a large value");
+                assert!(size_of(&value) <= (2 * MAX_VALUE_BYTES + given) as u64, "{made} creates a large value");
                 true
             }
             Err((_, error)) => {

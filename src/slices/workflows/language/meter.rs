@@ -1,5 +1,5 @@
-//! Charges the work of filters to the budget of the job. A filter is called by the template engine, which knows nothing of budgets, so
-//! what is left stands in a variable of the worker's thread while an expression is evaluated.
+//! Charges the work of filters to the job's budget. The template engine calls the filters and knows no budget, so the remaining
+//! budget is in a thread-local variable during an evaluation.
 
 use std::cell::Cell;
 
@@ -13,17 +13,17 @@ use tenantd_base::programs::Budget;
 use super::filters::too_large;
 
 pub(super) const TOO_MUCH_WORK: &str = "the expression takes too much work";
-/// What a filter takes or gives.
+/// The maximum size of a filter's input and output.
 const MAX_ITEMS: u64 = 10_000;
 const MAX_BYTES: u64 = 262_144;
-/// What an item costs beside its bytes.
+/// The cost of an item in addition to its bytes.
 const ITEM: u64 = 64;
 
 thread_local! {
     static LEFT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Evaluates with what the budget has left, and takes from it what the filters have cost.
+/// Evaluates with the remaining budget, and charges the cost of the filters to it.
 pub(super) fn metered<T>(budget: &Budget, evaluate: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
     let before = budget.left();
     LEFT.set(before);
@@ -49,7 +49,7 @@ fn charge(work: u64) -> Result<(), Error> {
     }
 }
 
-/// What a value holds, counted up to its bounds.
+/// The size of a value, counted up to the limits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     items: u64,
@@ -78,7 +78,7 @@ impl Size {
         Ok(())
     }
 
-    /// The work of going over all of it so often.
+    /// The work of reading all of it this many times.
     fn work(self, passes: u64) -> u64 {
         (self.bytes + self.items * ITEM).saturating_mul(passes)
     }
@@ -91,18 +91,18 @@ fn measured(value: &Value) -> Result<Size, Error> {
     Ok(size)
 }
 
-/// How much a filter looks at.
+/// How much of its input a filter reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cost {
-    /// It takes a value as it is.
+    /// It uses the value as it is.
     Constant,
-    /// It goes over all of it once.
+    /// It reads the whole value once.
     Linear,
-    /// It compares its items with each other.
+    /// It compares items with each other.
     Sorting,
 }
 
-/// The filter that the environment knows as `inner`, with its operands and its result within bounds and its work charged.
+/// Wraps the filter `inner`: limits its operands and its result, and charges its work.
 pub(super) fn bounded(inner: &'static str, cost: Cost) -> impl Fn(&mut State<'_, '_>, Rest<ValueOrKwargs>) -> Result<Value, Error> {
     move |state, arguments| {
         let arguments = arguments.into_values();

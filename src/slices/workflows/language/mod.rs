@@ -1,9 +1,9 @@
-//! The one language of conditions and `{{ … }}` templates: expressions over values, and nothing else. No statements, no loops, no
-//! functions of its own, no way to anything outside of the values that are handed in.
+//! The language of conditions and `{{ … }}` templates: expressions over values, and nothing else. It has no statements, no loops,
+//! no user-defined functions, and no access to anything but the given values.
 //!
-//! **Invariant:** an expression ends, and soon: its text, the instructions that it may run, the work of its operators and filters, and
-//! every value that it makes are bounded. Multiplication is refused as an operator, because it would repeat texts; `times` multiplies
-//! numbers. Everything that evaluates takes the [`Budget`] of a worker.
+//! **Invariant:** every expression ends soon. Its text, its instructions, the work of its operators and filters, and every value
+//! that it creates are bounded. The multiplication operator is refused, because it would repeat texts; `times` multiplies numbers.
+//! Everything that evaluates takes the [`Budget`] of a worker.
 
 mod filters;
 mod meter;
@@ -27,12 +27,12 @@ pub(super) use scan::{Piece, is_template, pieces};
 
 /// The longest expression, in bytes.
 pub(super) const MAX_EXPRESSION_BYTES: usize = 1_000;
-/// The longest text with templates in it, and how many it may have.
+/// The longest text with templates, and the maximum number of templates in it.
 pub(super) const MAX_TEMPLATE_BYTES: usize = 65_536;
 const MAX_EXPRESSIONS: usize = 50;
-/// How much one value that an expression makes may hold, as JSON.
+/// The maximum size of a value that an expression creates, as JSON.
 pub(super) const MAX_VALUE_BYTES: usize = 65_536;
-/// How many values one expression may join to a longer one.
+/// How often one expression may concatenate values.
 const MAX_JOINS: usize = 16;
 const FUEL: u64 = 10_000;
 const MAX_DEPTH: usize = 32;
@@ -47,7 +47,7 @@ static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
     environment
 });
 
-/// Why an expression came to nothing.
+/// Why an expression has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ExpressionError {
     #[error("{0}")]
@@ -77,11 +77,11 @@ impl From<Exhausted> for ExpressionError {
     }
 }
 
-/// The values that names stand for, converted once for all expressions of a step.
+/// The named values, converted once for all expressions of a step.
 #[derive(Clone, Debug)]
 pub(super) struct Context {
     values: minijinja::Value,
-    /// About how much there is to look at.
+    /// The approximate size of the values.
     bytes: u64,
 }
 
@@ -92,7 +92,7 @@ impl Context {
     }
 }
 
-/// About how many bytes a value has as JSON.
+/// The approximate size of a value as JSON, in bytes.
 pub(super) fn size_of(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 8,
@@ -105,11 +105,11 @@ pub(super) fn size_of(value: &Value) -> u64 {
 /// What an expression refers to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct References {
-    /// The names at the beginning of paths, such as `inputs`.
+    /// The first names of paths, such as `inputs`.
     pub(super) names: BTreeSet<String>,
-    /// Steps whose results it reads.
+    /// The steps whose results it reads.
     pub(super) steps: BTreeSet<String>,
-    /// Whether it reads `steps` in a way that does not say which.
+    /// Whether it reads `steps` without naming one.
     pub(super) any_step: bool,
 }
 
@@ -121,20 +121,20 @@ impl References {
     }
 }
 
-/// The expression in a condition, which may be written with or without the braces of a template.
+/// The expression of a condition, which may be written with or without template braces.
 pub(super) fn condition(text: &str) -> &str {
     let trimmed = text.trim();
     trimmed.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")).unwrap_or(trimmed).trim()
 }
 
-/// Reads an expression without evaluating it.
+/// Parses an expression without evaluating it.
 pub(super) fn check(expression: &str, budget: &Budget) -> Result<References, ExpressionError> {
     if expression.len() > MAX_EXPRESSION_BYTES {
-        return Err(ExpressionError::Syntax(format!("an expression has at most {MAX_EXPRESSION_BYTES} bytes")));
+        return Err(ExpressionError::Syntax(format!("an expression can have at most {MAX_EXPRESSION_BYTES} bytes")));
     }
     scan::check_words(expression).map_err(ExpressionError::Syntax)?;
     if scan::joins(expression) > MAX_JOINS {
-        return Err(ExpressionError::Syntax(format!("an expression joins values with ~ or + at most {MAX_JOINS} times")));
+        return Err(ExpressionError::Syntax(format!("an expression can use ~ and + at most {MAX_JOINS} times")));
     }
     budget.charge(expression.len() as u64 * 64)?;
     let compiled = caught(|| ENVIRONMENT.compile_expression(expression).map_err(explained))?;
@@ -153,14 +153,14 @@ pub(super) fn check(expression: &str, budget: &Budget) -> Result<References, Exp
     Ok(references)
 }
 
-/// Reads all expressions of a text.
+/// Parses all expressions of a text.
 pub(super) fn check_template(text: &str, budget: &Budget) -> Result<References, ExpressionError> {
     let mut references = References::default();
     if !is_template(text) {
         return Ok(references);
     }
     if text.len() > MAX_TEMPLATE_BYTES {
-        return Err(ExpressionError::Syntax(format!("a text with templates has at most {MAX_TEMPLATE_BYTES} bytes")));
+        return Err(ExpressionError::Syntax(format!("a text with templates can have at most {MAX_TEMPLATE_BYTES} bytes")));
     }
     let mut count = 0;
     for piece in pieces(text).map_err(ExpressionError::Syntax)? {
@@ -170,24 +170,24 @@ pub(super) fn check_template(text: &str, budget: &Budget) -> Result<References, 
         }
     }
     if count > MAX_EXPRESSIONS {
-        return Err(ExpressionError::Syntax(format!("a text has at most {MAX_EXPRESSIONS} expressions")));
+        return Err(ExpressionError::Syntax(format!("a text can have at most {MAX_EXPRESSIONS} expressions")));
     }
     Ok(references)
 }
 
-/// What the template engine panics on is a failure of the expression, not of the job that evaluates it.
+/// A panic of the template engine fails the expression, not the job that evaluates it.
 fn caught<T>(work: impl FnOnce() -> Result<T, ExpressionError>) -> Result<T, ExpressionError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(ExpressionError::Failed(PANICKED.to_owned())))
 }
 
-/// The value of an expression, as the language has it.
+/// The value of an expression, as a value of the template engine.
 fn value_of(expression: &str, context: &Context, budget: &Budget) -> Result<minijinja::Value, ExpressionError> {
     scan::check_words(expression).map_err(ExpressionError::Syntax)?;
-    // Versions from before this bound are stored too.
+    // Stored versions may predate this limit.
     if scan::joins(expression) > MAX_JOINS {
         return Err(ExpressionError::TooLarge);
     }
-    // An operator may look at all of its operands, which is not counted by the instructions that it takes.
+    // An operator may read all of its operands, which the instruction count does not include.
     budget.charge(expression.len() as u64 * 64 + scan::signs(expression) * context.bytes)?;
     let compiled = ENVIRONMENT.compile_expression(expression).map_err(explained)?;
     meter::metered(budget, || compiled.eval(context.values.clone())).map_err(explained)
@@ -197,11 +197,11 @@ pub(super) fn evaluate(expression: &str, context: &Context, budget: &Budget) -> 
     caught(|| evaluate_now(expression, context, budget))
 }
 
-/// A value can be one that is made while it is written.
+/// Serialization can evaluate too, because some values are computed while they are written.
 fn evaluate_now(expression: &str, context: &Context, budget: &Budget) -> Result<Value, ExpressionError> {
     let value = value_of(expression, context, budget)?;
     if value.is_undefined() {
-        return Err(ExpressionError::Failed(format!("{expression} is not defined; `default` gives it a value")));
+        return Err(ExpressionError::Failed(format!("{expression} is not defined; use the filter `default` to give it a value")));
     }
     let mut out = filters::Bounded::new(MAX_VALUE_BYTES);
     serde_json::to_writer(&mut out, &value)
@@ -210,12 +210,12 @@ fn evaluate_now(expression: &str, context: &Context, budget: &Budget) -> Result<
     serde_json::from_slice(out.bytes()).map_err(|error| ExpressionError::Failed(error.to_string()))
 }
 
-/// Whether a condition holds. What is not defined, empty or zero counts as false.
+/// Whether a condition holds. Undefined, empty and zero values count as false.
 pub(super) fn holds(text: &str, context: &Context, budget: &Budget) -> Result<bool, ExpressionError> {
     caught(|| Ok(value_of(condition(text), context, budget)?.is_true()))
 }
 
-/// A text with its templates filled in. One that is a template and nothing else keeps the type of the value.
+/// Fills in the templates of a text. A text that consists of one template keeps the type of its value.
 pub(super) fn render_text(text: &str, context: &Context, budget: &Budget) -> Result<Value, ExpressionError> {
     if !is_template(text) {
         return Ok(Value::String(text.to_owned()));
@@ -241,7 +241,7 @@ pub(super) fn render_text(text: &str, context: &Context, budget: &Budget) -> Res
     Ok(Value::String(out))
 }
 
-/// A value with the templates of all its texts filled in. Where one fails: the pointer to it.
+/// Fills in the templates of all texts in a value. An error contains the pointer of the text.
 pub(super) fn render(value: &Value, context: &Context, budget: &Budget) -> Result<Value, (String, ExpressionError)> {
     match value {
         Value::String(text) => render_text(text, context, budget).map_err(|error| (String::new(), error)),

@@ -1,4 +1,4 @@
-//! Finds the templates in a text, and the words of an expression that the compiler itself would notice only when it runs.
+//! Finds the templates in a text, and refuses words that the compiler would notice only at run time.
 
 use tenantd_base::vocabulary::nearest;
 
@@ -15,10 +15,10 @@ pub(crate) fn is_template(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")
 }
 
-/// The parts of a text. A brace within an expression belongs to it, also where two close at the end.
+/// Splits a text into its parts. Braces inside an expression belong to it, even if the last one precedes the closing braces.
 pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     if text.contains("{%") {
-        return Err("{% … %} is not part of the language; only {{ … }} is".to_owned());
+        return Err("{% … %} is not supported; use {{ … }}".to_owned());
     }
     let mut found = Vec::new();
     let mut rest = text;
@@ -40,7 +40,7 @@ pub(crate) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
     Ok(found)
 }
 
-/// Where the `}}` of an expression is.
+/// The position of the `}}` that closes an expression.
 fn end_of(text: &str) -> Option<usize> {
     let mut depth = 0_u32;
     let mut letters = Outside::new(text).peekable();
@@ -55,7 +55,7 @@ fn end_of(text: &str) -> Option<usize> {
     None
 }
 
-/// The letters of an expression that are outside of its quoted texts.
+/// The characters of an expression outside of quoted texts.
 struct Outside<'a> {
     letters: std::str::CharIndices<'a>,
 }
@@ -86,7 +86,8 @@ impl Iterator for Outside<'_> {
     }
 }
 
-/// How many operators, brackets and other signs an expression has, and words that work like one: each may look at whole values.
+/// The number of operators, brackets and other signs in an expression, and of words that act as operators. Each may read whole
+/// values.
 pub(super) fn signs(expression: &str) -> u64 {
     let plain: String = Outside::new(expression).map(|(_, letter)| letter).collect();
     let signs = plain.chars().filter(|letter| !letter.is_alphanumeric() && !matches!(letter, ' ' | '_' | '.')).count();
@@ -94,14 +95,14 @@ pub(super) fn signs(expression: &str) -> u64 {
     (signs + words) as u64
 }
 
-/// How often an expression joins values.
+/// How often an expression concatenates values.
 pub(super) fn joins(expression: &str) -> usize {
     Outside::new(expression).filter(|(_, letter)| matches!(letter, '~' | '+')).count()
 }
 
-/// Whether every slice that has a step has a positive number there. The template engine panics when it slices something empty backwards.
+/// Whether every slice step is a positive number. The template engine panics when it slices an empty value backwards.
 fn has_plain_steps(plain: &str) -> bool {
-    // Where the step of a slice begins, for each bracket that is open; nothing before its second colon.
+    // For each open bracket: whether it is square, its number of colons, and where its last part begins.
     let mut open: Vec<(bool, u8, usize)> = Vec::new();
     for (at, letter) in plain.char_indices() {
         match letter {
@@ -124,14 +125,14 @@ fn has_plain_steps(plain: &str) -> bool {
     true
 }
 
-/// Refuses operators, filters, tests and slices that are not in the language.
+/// Refuses operators, filters, tests and slices that the language does not support.
 pub(super) fn check_words(expression: &str) -> Result<(), String> {
     let plain: String = Outside::new(expression).map(|(_, letter)| letter).collect();
     if !has_plain_steps(&plain) {
-        return Err("the step of a slice is a positive number; write `a | reverse` to read backwards".to_owned());
+        return Err("the step of a slice must be a positive number; use `a | reverse` to reverse a value".to_owned());
     }
     if plain.contains('*') {
-        return Err("* is not part of the language; write `a | times(b)`".to_owned());
+        return Err("* is not supported; use `a | times(b)`".to_owned());
     }
     for (at, _) in plain.match_indices('|') {
         known(word_after(&plain, at + 1), "filter", FILTERS)?;

@@ -1,4 +1,4 @@
-//! What the language says, and what it refuses.
+//! What the language evaluates, and what it refuses.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -17,7 +17,7 @@ fn given() -> Context {
 }
 
 #[test]
-fn a_template_alone_keeps_the_type_and_one_in_a_text_is_text() {
+fn a_lone_template_keeps_its_type_and_others_become_text() {
     for (text, value) in [
         ("{{ inputs.count }}", json!(3)),
         ("{{ inputs.count + 1 }}", json!(4)),
@@ -39,7 +39,7 @@ fn a_template_alone_keeps_the_type_and_one_in_a_text_is_text() {
 }
 
 #[test]
-fn what_is_not_defined_is_an_error_in_a_value_and_false_in_a_condition() {
+fn undefined_is_an_error_in_a_value_and_false_in_a_condition() {
     assert_eq!(render_text("{{ inputs.missing }}", &given(), &Budget::for_tests()).unwrap_err().code(), "expression_failed");
     assert_eq!(
         render_text("a {{ inputs.missing.deeper }}", &given(), &Budget::for_tests()).unwrap_err().code(),
@@ -51,7 +51,7 @@ fn what_is_not_defined_is_an_error_in_a_value_and_false_in_a_condition() {
 }
 
 #[test]
-fn expressions_say_what_they_refer_to() {
+fn check_returns_the_references_of_an_expression() {
     let found = check("steps.first.output.id ~ inputs.name ~ item.x", &Budget::for_tests()).unwrap();
     assert_eq!(found.steps, BTreeSet::from(["first".to_owned()]));
     assert_eq!(found.names, BTreeSet::from(["steps", "inputs", "item"].map(str::to_owned)));
@@ -59,7 +59,7 @@ fn expressions_say_what_they_refer_to() {
 }
 
 #[test]
-fn what_does_not_end_or_grows_is_refused_or_stopped() {
+fn endless_or_growing_expressions_are_refused_or_stopped() {
     for refused in [
         "{% for i in range(1000000000) %}x{% endfor %}",
         "{{ 'a' * 100000000 }}",
@@ -82,7 +82,8 @@ fn what_does_not_end_or_grows_is_refused_or_stopped() {
     assert!(check(&deep, &Budget::for_tests()).is_err());
 }
 
-/// Work that instructions do not count: each expression is refused or stopped, and none makes a large value on the way.
+/// Work that the instruction count does not include: each expression is refused or stopped, and none creates a large value in
+/// between.
 #[test]
 fn the_work_of_operators_and_filters_is_bounded() {
     let text = "ab".repeat(30_000);
@@ -107,7 +108,7 @@ fn the_work_of_operators_and_filters_is_bounded() {
         let error = evaluate(&expression, &hostile, &budget).unwrap_err();
         assert!(matches!(error, ExpressionError::TooLarge | ExpressionError::OutOfFuel), "{expression}: {error:?}");
     }
-    // What one expression may do, many may not.
+    // The budget allows a single evaluation, but not many.
     for expression in [long("upper", 100), "inputs.x == inputs.x ~ ''".to_owned(), "inputs.words|sort|unique|max".to_owned()] {
         let budget = Budget::for_tests();
         let last = (0..10_000).find_map(|_| evaluate(&expression, &hostile, &budget).err());
@@ -116,7 +117,7 @@ fn the_work_of_operators_and_filters_is_bounded() {
 }
 
 #[test]
-fn filters_of_constant_work_take_what_a_step_has_made() {
+fn filters_of_constant_cost_accept_large_values() {
     let large = context(json!({"inputs": {"rows": vec![json!({"id": 1}); 30_000]}}));
     for (expression, value) in [("inputs.rows|length", json!(30_000)), ("(inputs.rows|first).id", json!(1))] {
         assert_eq!(evaluate(expression, &large, &Budget::for_tests()), Ok(value), "{expression}");
@@ -124,7 +125,7 @@ fn filters_of_constant_work_take_what_a_step_has_made() {
 }
 
 #[test]
-fn a_slice_goes_forward() {
+fn a_slice_has_a_positive_step() {
     for (expression, value) in [
         ("inputs.name[1:]", json!("da")),
         ("inputs.name[::2]", json!("Aa")),
@@ -145,7 +146,7 @@ fn a_slice_goes_forward() {
 }
 
 #[test]
-fn a_panic_of_the_template_engine_is_a_failure_of_the_expression() {
+fn a_panic_of_the_template_engine_fails_the_expression() {
     let failed = caught::<()>(|| panic!("on purpose"));
     assert_eq!(failed.unwrap_err().code(), "expression_failed");
 }
@@ -158,20 +159,20 @@ fn a_plain_filter_cannot_be_named() {
 }
 
 #[test]
-fn a_failure_is_told_with_its_place() {
+fn a_failure_has_its_pointer() {
     let (at, error) = render(&json!({"a": ["x", {"b/c": "{{ nobody }}"}]}), &given(), &Budget::for_tests()).unwrap_err();
     assert_eq!((at.as_str(), error.code()), ("/a/1/b~1c", "expression_failed"));
 }
 
 proptest! {
     #[test]
-    fn any_text_is_rendered_or_told_what_is_wrong_with_it(text in "\\PC{0,120}") {
+    fn any_text_is_rendered_or_refused(text in "\\PC{0,120}") {
         drop(check_template(&text, &Budget::for_tests()));
         drop(render_text(&text, &given(), &Budget::for_tests()));
     }
 
     #[test]
-    fn any_mix_of_words_and_signs_is_too(parts in proptest::collection::vec(0_usize..WORDS.len(), 0..24)) {
+    fn any_mix_of_words_and_signs_is_rendered_or_refused(parts in proptest::collection::vec(0_usize..WORDS.len(), 0..24)) {
         let text = format!("{{{{ {} }}}}", parts.iter().map(|part| WORDS[*part]).collect::<Vec<_>>().join(" "));
         drop(check_template(&text, &Budget::for_tests()));
         drop(render_text(&text, &given(), &Budget::for_tests()));

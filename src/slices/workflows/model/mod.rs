@@ -1,4 +1,4 @@
-//! Workflows and their runs. No store, no clock: what a definition says is in `definition`, what drives a run is in `engine`.
+//! Workflows and their runs. No store, no clock. `definition` reads definitions; `engine` drives runs.
 
 mod run;
 mod token;
@@ -16,7 +16,7 @@ pub(super) use run::{Decision, Run, RunTrigger, StepResult};
 pub use run::{RunError, RunStatus, StepStatus, WaitingOn};
 pub(super) use token::{Token, TokenState, Wait};
 
-/// A JSON value that is stored as its text.
+/// A JSON value that is stored as text.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Json(pub(super) Value);
 
@@ -48,13 +48,13 @@ pub struct Workflow {
     pub name: String,
     pub enabled: bool,
     pub archived_at: Option<Timestamp>,
-    /// Of the newest definition, and of the record.
+    /// The version of the newest definition and of the record.
     pub version: u64,
-    /// Kinds of events that start it.
+    /// The kinds of events that start it.
     pub(super) events: Vec<String>,
-    /// Events up to this number of the tenant are none of its business.
+    /// Only events after this number start the workflow.
     pub(super) armed_seq: u64,
-    /// Times of its schedules up to here are done with.
+    /// Occurrences of its schedules up to this time are handled.
     pub(super) scheduled_until: Timestamp,
     pub(super) next_fire_at: Option<Timestamp>,
     pub created_at: Timestamp,
@@ -64,15 +64,16 @@ pub struct Workflow {
     pub(super) origin: Origin,
 }
 
-/// Whether tenantd checked what the authors of a workflow's versions may do when they saved them.
+/// Whether tenantd checked the rights of the authors when they saved the versions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum Origin {
-    /// It did.
+    /// tenantd checked them.
     #[default]
     Checked,
-    /// An older release stored it, and this one has not looked at it yet.
+    /// An older release stored it, and this release has not checked it yet.
     Unchecked,
-    /// An older release stored it. When this one first looked, at this time, its author lacked rights. It was at this version.
+    /// An older release stored it, and its author lacked rights when this release first checked, at time `since`. `version` was the
+    /// newest version then.
     Legacy { since: Timestamp, version: u64 },
 }
 

@@ -1,4 +1,4 @@
-//! A run, its states, and what came of its steps.
+//! A run, its states, and the results of its steps.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,7 +31,7 @@ vocabulary! {
 }
 
 impl RunStatus {
-    /// The place of the word, in keys.
+    /// The number of the status in keys.
     pub const fn code(self) -> u8 {
         self as u8
     }
@@ -46,7 +46,7 @@ impl RunStatus {
 pub struct RunError {
     pub code: String,
     pub message: String,
-    /// The step that a run failed in.
+    /// The step in which a run failed.
     pub step: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum RunTrigger {
     Schedule {
         at: Timestamp,
     },
-    /// A step of another run, which waits for the end of this one or not.
+    /// A step of another run. `waits`: it waits until this run ends.
     Call {
         run: RunId,
         path: String,
@@ -93,19 +93,19 @@ pub(crate) struct Run {
     pub(crate) timeout_at: Timestamp,
     pub(crate) output: Option<Json>,
     pub(crate) error: Option<RunError>,
-    /// Whether the steps for a failure are running.
+    /// Whether the `on_failure` steps are running.
     pub(crate) failing: bool,
     pub(crate) tokens: Vec<Token>,
     pub(crate) next_token: u32,
-    /// How many steps have begun.
+    /// How many steps have started.
     pub(crate) begun: u32,
-    /// When there is next something to do with it.
+    /// When the engine must look at the run next.
     pub(crate) due_at: Option<Timestamp>,
     pub(crate) version: u64,
 }
 
 impl Run {
-    /// Sets the status and the next time from what its tokens are doing. Not for runs that have ended, queue or are paused.
+    /// Derives the status and the due time from the tokens. Not for runs that have ended, are queued or are paused.
     pub(crate) fn settle(&mut self, now: Timestamp) {
         let works = |token: &Token| matches!(token.state, TokenState::Ready | TokenState::Calling);
         if self.tokens.iter().any(works) {
@@ -127,13 +127,13 @@ impl Run {
         self.tokens.iter_mut().find(|token| token.id == id)
     }
 
-    /// Whether it waits for its turn behind others with its concurrency key.
+    /// Whether it waits behind other runs with its concurrency key.
     pub(crate) fn queues(&self) -> bool {
         self.status == RunStatus::Queued && self.waiting_on == Some(WaitingOn::Concurrency)
     }
 }
 
-/// What somebody decided about a step.
+/// A decision about an approval step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Decision {
     pub(crate) by: Actor,
@@ -142,10 +142,10 @@ pub(crate) struct Decision {
     pub(crate) comment: Option<String>,
 }
 
-/// What came of a step so far.
+/// The current result of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StepResult {
-    /// The steps of a run in the order in which they began.
+    /// The position of the step in the order in which the steps started.
     pub(crate) ordinal: u32,
     pub(crate) step_id: String,
     pub(crate) type_name: String,
@@ -153,7 +153,7 @@ pub(crate) struct StepResult {
     pub(crate) attempts: u32,
     pub(crate) started_at: Timestamp,
     pub(crate) ended_at: Option<Timestamp>,
-    /// Without what nobody may read.
+    /// Without values that must stay hidden.
     pub(crate) input: Option<Json>,
     pub(crate) output: Option<Json>,
     pub(crate) error: Option<RunError>,
@@ -161,7 +161,7 @@ pub(crate) struct StepResult {
     pub(crate) effects: Vec<(String, String)>,
     pub(crate) decisions: Vec<Decision>,
     pub(crate) next_attempt_at: Option<Timestamp>,
-    /// The people whose approval counts, each once, through whichever of their keys.
+    /// The people whose approvals count, each once, no matter which of their keys they used.
     #[serde(default)]
     pub(crate) approvers: Vec<UserId>,
 }

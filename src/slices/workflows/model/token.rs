@@ -1,5 +1,5 @@
-//! Where a run is. A token stands before or in one step; a step that holds steps has a token for each list or item that is under way,
-//! and one of its own that waits for them.
+//! The position of a run. A token is at a step. A step that contains steps has one token for each active block or item, and its own
+//! token waits for them.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,18 +13,18 @@ pub(crate) enum Wait {
     Time,
     /// The next attempt.
     Retry,
-    /// An event with a higher number than that of the newest one when the wait began.
+    /// An event with a number greater than `after_seq`, the newest number when the wait began.
     Event {
         kind: String,
         resource_id: Option<String>,
         after_seq: u64,
     },
     Approval,
-    /// The end of a run that was called.
+    /// The end of a called run.
     Run {
         id: RunId,
     },
-    /// Rights that those lack whom the run acts for.
+    /// Rights that the owners of the run lack.
     Authority,
 }
 
@@ -32,13 +32,13 @@ pub(crate) enum Wait {
 pub(crate) enum TokenState {
     /// Before its step.
     Ready,
-    /// Its step calls out.
+    /// Its step is calling another server.
     Calling,
     Waiting {
         wait: Wait,
         until: Option<Timestamp>,
     },
-    /// Its step holds steps that are under way: so many, the next item, of so many.
+    /// Its step contains steps in progress: how many run, the next item, and the number of all items.
     Joining {
         running: u32,
         next: u32,
@@ -50,12 +50,12 @@ pub(crate) enum TokenState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Token {
     pub(crate) id: u32,
-    /// The token of the step that holds this one's list.
+    /// The token of the step that contains this token's block.
     pub(crate) parent: Option<u32>,
     pub(crate) block: u32,
-    /// The place in the list.
+    /// The position in the block.
     pub(crate) at: u32,
-    /// The loops that it is in, each with its item: what the paths of its steps start with, such as `each[3]/`.
+    /// The loops that contain the token, each with its item. The paths of its steps start with it, such as `each[3]/`.
     pub(crate) scope: String,
     /// The item of the innermost loop.
     pub(crate) item: Option<u32>,
@@ -87,7 +87,7 @@ impl Token {
         }
     }
 
-    /// The event that it waits for: kind, resource, and the number above which its own must be.
+    /// The event that it waits for: kind, resource, and the number that the event's own number must exceed.
     pub(crate) fn awaited(&self) -> Option<(&str, Option<&str>, u64)> {
         match &self.state {
             TokenState::Waiting { wait: Wait::Event { kind, resource_id, after_seq }, .. } => {

@@ -1,5 +1,5 @@
-//! What a run has led to: how many runs and records come of the one that everything began with. Depth bounds how far runs lead to one
-//! another; this bounds how many there are, so that no loop fills the disk.
+//! The descendants of a run: how many runs and records its root run has caused. The depth limits how long a chain of runs can be;
+//! this limits how many there are, so that no loop fills the disk.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,12 +8,12 @@ use tenantd_store::{Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
 use super::runs::RunKey;
 
-/// Of a run that another one has led to, or that has led to something.
+/// The record of a run that another run caused, or that has caused something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CauseRecord {
-    /// The run that everything began with.
+    /// The first run of the chain.
     root: RunId,
-    /// Of a root: the runs and records that have come of it.
+    /// For a root run: the number of runs and records that it has caused.
     descendants: u64,
 }
 
@@ -23,17 +23,17 @@ impl Record for CauseRecord {
 
 pub(crate) static CAUSES: Table<RunKey, CauseRecord> = Table::new(catalog::WORKFLOW_CAUSES, &[]);
 
-/// The run that this one comes of; itself, if nothing has led to it.
+/// The root of this run; the run itself if nothing caused it.
 pub(crate) fn root_of(tx: &impl Read, run: RunKey) -> Result<RunId, StoreError> {
     Ok(CAUSES.get(tx, &run)?.map_or(run.1, |cause| cause.root))
 }
 
-/// Notes what a run comes of.
-pub(crate) fn adopt(tx: &mut WriteTx, run: RunKey, root: RunId) -> Result<(), StoreError> {
+/// Stores the root of a run.
+pub(crate) fn set_root(tx: &mut WriteTx, run: RunKey, root: RunId) -> Result<(), StoreError> {
     CAUSES.put(tx, &run, &CauseRecord { root, descendants: 0 })
 }
 
-/// Counts more descendants of a root. Whether there are no more than so many.
+/// Adds descendants to a root. Returns false if this would exceed `most`.
 pub(crate) fn add(tx: &mut WriteTx, tenant: TenantId, root: RunId, more: u64, most: u64) -> Result<bool, StoreError> {
     let key = (tenant, root);
     let descendants = CAUSES.get(tx, &key)?.map_or(0, |cause| cause.descendants) + more;
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_stored_form_is_that_which_was_written_down() {
+    fn the_stored_form_matches_its_golden_file() {
         assert_golden("workflow_cause", &CauseRecord { root: RunId::from_bytes([3; 16]), descendants: 300 });
     }
 }

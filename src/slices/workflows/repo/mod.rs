@@ -1,4 +1,4 @@
-//! Workflows and runs as they are stored, and the ways to find them.
+//! Stored workflows and runs, and their indexes.
 
 pub(super) mod causes;
 pub(super) mod portable;

@@ -1,6 +1,5 @@
-//! Workflows and their runs as they leave for another installation and arrive there. A run that has not ended stays, with what it was
-//! started with and its steps: in two places its effects would come twice. Workflows of a file that nobody vouches for arrive disabled.
-//! How many there are is counted again.
+//! Moves workflows and their runs to and from another installation. Unfinished runs stay, with their inputs and steps, because
+//! their effects would otherwise happen twice. Workflows from an unverified file arrive disabled. The counts are recomputed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -18,22 +17,22 @@ use super::{
     workflows::{VERSIONS, WORKFLOWS, WorkflowKey},
 };
 
-/// The longest definition, as JSON: more than the API takes.
+/// The longest definition as JSON, which is larger than the API allows.
 const MAX_DEFINITION: usize = 1 << 20;
 
-/// What the record of a workflow has of its newest definition.
+/// The fields of a workflow record that come from its newest definition.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Arming {
+pub(crate) struct DefinitionFields {
     pub(crate) key: String,
     pub(crate) name: String,
     pub(crate) enabled: bool,
     pub(crate) events: Vec<String>,
 }
 
-/// Reads a definition, or says what is wrong with it.
-type ReadDefinition = Box<dyn Fn(TenantId, &Value) -> Result<Arming, String> + Send + Sync>;
+/// Reads a definition, or returns what is wrong with it.
+type ReadDefinition = Box<dyn Fn(TenantId, &Value) -> Result<DefinitionFields, String> + Send + Sync>;
 
-/// What the use cases ask of a workflow.
+/// The rules that the service applies to a workflow.
 pub(crate) struct Rules {
     pub(crate) max_workflows: u64,
     pub(crate) read: ReadDefinition,
@@ -43,7 +42,7 @@ fn has_ended(departure: &Departure<'_>, run: RunKey) -> Result<bool, StoreError>
     Ok(RUNS.get(departure.tx, &run)?.is_some_and(|run| run.status.has_ended()))
 }
 
-/// Workflows come last: one that is due finds all of its definition.
+/// Workflows come last, so that a due workflow always has its definition.
 pub(crate) fn portable(rules: Rules) -> Vec<Box<dyn Portable>> {
     let Rules { max_workflows, read } = rules;
     vec![versions(read), inputs(), steps(), runs(), counts(), workflows(max_workflows)]
@@ -56,7 +55,7 @@ fn versions(read: ReadDefinition) -> Box<dyn Portable> {
         |_, key, version| Ok(Some((key, version))),
         |arrival, key, mut version| {
             if version.definition.0.to_string().len() > MAX_DEFINITION {
-                return Err(PortError::wrong("definition: it is too long"));
+                return Err(PortError::wrong("definition: too long"));
             }
             if !arrival.is_verified()
                 && let Some(definition) = version.definition.0.as_object_mut()
@@ -66,7 +65,7 @@ fn versions(read: ReadDefinition) -> Box<dyn Portable> {
             Ok(Some((key, version)))
         },
     )
-    // Versions come in order, so the last that is remembered is the newest. An older one that this release cannot read is not run.
+    // Versions come in order, so the last remembered one is the newest. Older versions that this release cannot read are never run.
     .examined(move |arrival, (_, id, version), record| {
         let read = read(arrival.tenant, &record.definition.0);
         let remembered = serde_json::to_string(&(version, read)).map_err(PortError::wrong)?;
@@ -117,12 +116,12 @@ fn runs() -> Box<dyn Portable> {
         &RUNS,
         |_, key, run: Run| Ok(run.status.has_ended().then_some((key, run))),
         |_, key, run: Run| {
-            // It is stored again under what it names itself.
+            // The run is stored under the ids that it contains.
             if key != (run.tenant_id, run.id) {
                 return Err(PortError::wrong("its key and the ids in it are not the same"));
             }
             if !run.status.has_ended() || !run.tokens.is_empty() {
-                return Err(PortError::wrong("a run that has not ended stays where it is"));
+                return Err(PortError::wrong("an unfinished run cannot be moved"));
             }
             Ok(Some((key, run)))
         },
@@ -145,7 +144,7 @@ fn counts() -> Box<dyn Portable> {
         "workflow_count",
         &COUNTS,
         |_, key, counts| Ok(Some((key, Counts { active_runs: 0, ..counts }))),
-        // Workflows are counted as they arrive, which is behind this one.
+        // Workflows are counted as they arrive, after this record.
         |_, key, _: Counts| Ok(Some((key, Counts::default()))),
     )
     .boxed()
@@ -166,7 +165,7 @@ fn workflows(most: u64) -> Box<dyn Portable> {
                     arrival.switch_off("workflows", &workflow.name);
                 }
                 workflow.enabled = false;
-                // Nothing is left of the rights that it had where it comes from.
+                // Its rights in the other installation do not apply here.
                 workflow.origin = Origin::Checked;
             }
             Ok(Some((key, workflow)))
@@ -188,13 +187,13 @@ fn workflows(most: u64) -> Box<dyn Portable> {
     .boxed()
 }
 
-/// The newest definition must be readable, unless the workflow is archived, and the record must say what it says.
+/// Checks that the record matches its newest definition. The definition must be readable, unless the workflow is archived.
 fn check_definition(arrival: &Arrival, (_, id): &WorkflowKey, workflow: &Workflow) -> Result<(), PortError> {
-    let newest: Option<(u64, Result<Arming, String>)> =
+    let newest: Option<(u64, Result<DefinitionFields, String>)> =
         arrival.recall(id.as_bytes()).and_then(|text| serde_json::from_str(text).ok());
     match newest {
         Some((version, _)) if version != workflow.version => Err(PortError::wrong("its newest definition is of another version")),
-        Some((_, Ok(arming))) if is_armed_as(workflow, &arming) => Ok(()),
+        Some((_, Ok(fields))) if matches_definition(workflow, &fields) => Ok(()),
         Some((_, Ok(_))) => Err(PortError::wrong("its key, name, events or state are not those of its newest definition")),
         Some((_, Err(_))) if workflow.archived_at.is_some() => Ok(()),
         Some((_, Err(fault))) => Err(PortError::Wrong(format!("its definition cannot be used: {fault}"))),
@@ -202,8 +201,8 @@ fn check_definition(arrival: &Arrival, (_, id): &WorkflowKey, workflow: &Workflo
     }
 }
 
-/// Whether the record says what a definition says.
-fn is_armed_as(workflow: &Workflow, definition: &Arming) -> bool {
-    let Arming { key, name, enabled, events } = definition;
+/// Whether the record matches the definition.
+fn matches_definition(workflow: &Workflow, definition: &DefinitionFields) -> bool {
+    let DefinitionFields { key, name, enabled, events } = definition;
     (&workflow.key, &workflow.name, workflow.enabled, &workflow.events) == (key, name, *enabled, events)
 }

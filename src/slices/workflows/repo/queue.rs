@@ -1,14 +1,14 @@
-//! Events that a tenant's workflows have still to be asked about, in the order of the log.
+//! Events that still have to be matched with a tenant's workflows, in log order.
 
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::id::TenantId;
 use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
-/// Tenant and place in the log.
+/// The tenant and the position in the log.
 pub(crate) type QueueKey = (TenantId, u64);
 
-/// The key says everything.
+/// A row whose key is its only information.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct QueuedEvent;
 
@@ -26,13 +26,13 @@ pub(crate) fn remove(tx: &mut WriteTx, key: QueueKey) -> Result<(), StoreError> 
     QUEUE.remove(tx, &key).map(drop)
 }
 
-/// The first events that wait for a tenant.
+/// The first waiting events of a tenant.
 pub(crate) fn first_of(tx: &impl Read, tenant: TenantId, most: usize) -> Result<Vec<u64>, StoreError> {
     let rows = QUEUE.list(tx, &KeyRange::prefix(&tenant.to_bytes()), most)?;
     Ok(rows.into_iter().map(|((_, seq), _)| seq).collect())
 }
 
-/// Tenants that events wait for, in the order of their ids. One look for each: the rows of a tenant are passed over.
+/// Tenants with waiting events, ordered by id. One lookup per tenant, which skips its other rows.
 pub(crate) fn tenants(tx: &impl Read, most: usize) -> Result<Vec<TenantId>, StoreError> {
     let mut found: Vec<TenantId> = Vec::new();
     while found.len() < most {

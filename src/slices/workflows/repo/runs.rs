@@ -1,5 +1,5 @@
-//! Runs, what they were started with, and what came of their steps. Steps have rows of their own, so that a commit of one step of a
-//! long run does not write the others again.
+//! Runs, their inputs, and the results of their steps. Steps have their own rows, so that the commit of one step of a long run does
+//! not rewrite the others.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ use super::{
 pub(crate) type RunKey = (TenantId, RunId);
 type StepKey = (TenantId, RunId, String);
 
-/// The effect of a step that has called a run.
+/// The effect kind of a step that called a run.
 pub(crate) const CALLED_RUN: &str = "run";
 
 impl Record for Run {
@@ -76,7 +76,7 @@ pub(crate) static RUNS: Table<RunKey, Run> =
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct RunInputs {
     pub(crate) inputs: Json,
-    /// The event, as it was sent.
+    /// The event as it was published.
     pub(crate) event: Option<Json>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) static INPUTS: Table<RunKey, RunInputs> = Table::new(catalog::WORKFLO
 impl Record for StepResult {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before the people whose approval counts.
+    /// Version 1 had no approvers.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
@@ -117,7 +117,7 @@ pub(crate) fn insert(tx: &mut WriteTx, run: Run, inputs: &RunInputs) -> Result<R
     Ok(run)
 }
 
-/// Stores a run that was there. `before` is the status that it had.
+/// Stores an existing run. `before` is its stored status.
 pub(crate) fn update(tx: &mut WriteTx, run: Run, before: RunStatus) -> Result<Run, StoreError> {
     RUNS.put(tx, &(run.tenant_id, run.id), &run)?;
     let active = |status: RunStatus| i64::from(!status.has_ended());
@@ -125,8 +125,8 @@ pub(crate) fn update(tx: &mut WriteTx, run: Run, before: RunStatus) -> Result<Ru
     Ok(run)
 }
 
-/// Puts off a run that is due, without changing it otherwise.
-pub(crate) fn rest(tx: &mut WriteTx, key: RunKey, until: Timestamp) -> Result<(), StoreError> {
+/// Postpones a due run without any other change.
+pub(crate) fn postpone(tx: &mut WriteTx, key: RunKey, until: Timestamp) -> Result<(), StoreError> {
     let Some(mut run) = RUNS.get(tx, &key)? else { return Ok(()) };
     if run.due_at.is_none_or(|at| at >= until) {
         return Ok(());
@@ -147,7 +147,7 @@ pub(crate) fn put_step(tx: &mut WriteTx, key: RunKey, path: &str, step: StepResu
     STEPS.put(tx, &(key.0, key.1, path.to_owned()), &step)
 }
 
-/// The steps that have begun, with their paths, in that order: at most `limit`, and whether there are more.
+/// The started steps with their paths, in the order in which they started: at most `limit`, and whether there are more.
 pub(crate) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Result<(Vec<(String, StepResult)>, bool), StoreError> {
     let mut found = Vec::new();
     STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |(_, _, path), step| {
@@ -160,7 +160,7 @@ pub(crate) fn steps(tx: &impl Read, key: RunKey, limit: usize) -> Result<(Vec<(S
     Ok((found, more))
 }
 
-/// What came of the steps of a run; `None` if there are more than so many.
+/// The results of a run's steps. `None` if there are more than `most`.
 pub(crate) fn results(tx: &impl Read, key: RunKey, most: usize) -> Result<Option<Vec<StepResult>>, StoreError> {
     let mut found = Vec::new();
     STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |_, step| {
@@ -170,8 +170,8 @@ pub(crate) fn results(tx: &impl Read, key: RunKey, most: usize) -> Result<Option
     Ok(Some(found).filter(|found| found.len() <= most))
 }
 
-/// Runs of a tenant that there is something to do with now, the longest overdue first, and when the next is due. `wanted` says which are
-/// taken; the walk ends when it has `limit` of them.
+/// Due runs of a tenant, longest overdue first, and when the next one is due. `wanted` selects runs; the search ends when it has
+/// `limit` of them.
 pub(crate) fn due_of(
     tx: &impl Read,
     tenant: TenantId,
@@ -188,16 +188,16 @@ pub(crate) fn first_due(tx: &impl Read) -> Result<Vec<(TenantId, Timestamp)>, St
 }
 
 /// Whether a run of any tenant waits for an event.
-pub(crate) fn anybody_waits(tx: &impl Read) -> Result<bool, StoreError> {
+pub(crate) fn any_waiting(tx: &impl Read) -> Result<bool, StoreError> {
     Ok(!BY_WAIT.list(tx, &KeyRange::ALL, 1)?.is_empty())
 }
 
-/// Whether a run waits for this kind of event at all.
-pub(crate) fn anybody_waits_for(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<bool, StoreError> {
+/// Whether a run of the tenant waits for this kind of event.
+pub(crate) fn any_waiting_for(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<bool, StoreError> {
     Ok(!BY_WAIT.list(tx, &KeyRange::prefix(&(tenant, kind.to_owned()).to_bytes()), 1)?.is_empty())
 }
 
-/// Runs that wait for this kind of event of this resource, or of any.
+/// Runs that wait for this kind of event of this resource, or of any resource.
 pub(crate) fn waiting_for(tx: &impl Read, tenant: TenantId, kind: &str, resource_id: &str) -> Result<Vec<RunKey>, StoreError> {
     let mut found = Vec::new();
     for resource in [None, Some(resource_id.to_owned())] {
@@ -207,7 +207,7 @@ pub(crate) fn waiting_for(tx: &impl Read, tenant: TenantId, kind: &str, resource
     Ok(found)
 }
 
-/// Runs with the concurrency key that have not ended, the oldest first: those that go on, or those that queue.
+/// Unfinished runs with the concurrency key, oldest first: either active or queued ones.
 pub(crate) fn with_concurrency_key(
     tx: &impl Read,
     tenant: TenantId,
@@ -219,7 +219,7 @@ pub(crate) fn with_concurrency_key(
     BY_CONCURRENCY.list(tx, &KeyRange::prefix(&slots(tenant, workflow, Some(key), queues)), limit)
 }
 
-/// The run that the event has started already.
+/// The run that the event has already started.
 pub(crate) fn started_by(
     tx: &impl Read,
     tenant: TenantId,
@@ -241,12 +241,12 @@ pub(crate) fn last_of(tx: &impl Read, tenant: TenantId, workflow: WorkflowId) ->
     Ok(newest)
 }
 
-/// The runs of a workflow that have not ended: at most `limit` of them.
+/// The unfinished runs of a workflow: at most `limit`.
 pub(crate) fn active_of(tx: &impl Read, tenant: TenantId, workflow: WorkflowId, limit: usize) -> Result<Vec<RunKey>, StoreError> {
     BY_CONCURRENCY.list(tx, &KeyRange::prefix(&(tenant, workflow).to_bytes()), limit)
 }
 
-/// Removes a run and at most `limit` of its steps. Whether all of it is gone.
+/// Removes a run and at most `limit` of its steps. Returns whether everything is removed.
 pub(crate) fn remove(tx: &mut WriteTx, key: RunKey, limit: usize) -> Result<bool, StoreError> {
     let mut paths = Vec::new();
     STEPS.scan(tx, &KeyRange::prefix(&key.to_bytes()), Direction::Forward, |step, _| {
@@ -265,7 +265,7 @@ pub(crate) fn remove(tx: &mut WriteTx, key: RunKey, limit: usize) -> Result<bool
     Ok(true)
 }
 
-/// A part of the index that is walked for a list: everything of the tenant after a position.
+/// The range of an index for a list: the entries with the prefix, after a position.
 pub(crate) fn after(prefix: &[u8], position: Option<&[u8]>, direction: Direction) -> KeyRange {
     let range = KeyRange::prefix(prefix);
     match position {

@@ -1,4 +1,4 @@
-//! The stored forms are those that were written down.
+//! Golden files of the stored forms.
 
 use serde_json::json;
 
@@ -25,7 +25,7 @@ fn at() -> Timestamp {
     Timestamp::from_millis(1_767_225_600_000)
 }
 
-fn somebody() -> Actor {
+fn a_user() -> Actor {
     Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() }
 }
 
@@ -60,7 +60,7 @@ fn run() -> Run {
         subject_id: Some("tkt_x".to_owned()),
         depth: 2,
         concurrency_key: Some("x".to_owned()),
-        started_by: somebody(),
+        started_by: a_user(),
         created_at: at(),
         started_at: Some(at()),
         ended_at: None,
@@ -78,7 +78,7 @@ fn run() -> Run {
 }
 
 #[test]
-fn the_stored_forms_are_those_that_were_written_down() {
+fn stored_forms_match_their_golden_files() {
     let workflow = Workflow {
         tenant_id: TenantId::from_bytes([2; 16]),
         id: WorkflowId::from_bytes([3; 16]),
@@ -92,7 +92,7 @@ fn the_stored_forms_are_those_that_were_written_down() {
         scheduled_until: at(),
         next_fire_at: Some(at()),
         created_at: at(),
-        created_by: somebody(),
+        created_by: a_user(),
         updated_at: at(),
         origin: Origin::Legacy { since: at(), version: 6 },
     };
@@ -100,8 +100,8 @@ fn the_stored_forms_are_those_that_were_written_down() {
     let version = VersionRecord {
         definition: Json(json!({"key": "x"})),
         changed_at: at(),
-        changed_by: somebody(),
-        earlier_authors: vec![somebody()],
+        changed_by: a_user(),
+        earlier_authors: vec![a_user()],
     };
     assert_golden("workflow_version", &version);
     assert_golden("workflow_run", &run());
@@ -118,7 +118,7 @@ fn the_stored_forms_are_those_that_were_written_down() {
         output: Some(Json(json!([1]))),
         error: Some(RunError { code: "rejected".to_owned(), message: "no".to_owned(), step: None }),
         effects: vec![("ticket".to_owned(), "tkt_x".to_owned())],
-        decisions: vec![Decision { by: somebody(), at: at(), approved: true, comment: Some("ok".to_owned()) }],
+        decisions: vec![Decision { by: a_user(), at: at(), approved: true, comment: Some("ok".to_owned()) }],
         next_attempt_at: Some(at()),
         approvers: vec![UserId::from_bytes([6; 16])],
     };

@@ -27,7 +27,7 @@ pub(crate) type WorkflowKey = (TenantId, WorkflowId);
 impl Record for Workflow {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before the origin: nobody had checked what authors may do.
+    /// Version 1 had no origin, because the rights of authors were not checked.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
@@ -63,13 +63,13 @@ static BY_SCHEDULE: Index<WorkflowKey, Workflow> = Index {
 pub(crate) static WORKFLOWS: Table<WorkflowKey, Workflow> =
     Table::new(catalog::WORKFLOWS, &[&BY_KEY, &BY_EVENT, &BY_SCHEDULE]).counting(Counts::Records);
 
-/// A definition as it was at one version.
+/// A definition at one version.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct VersionRecord {
     pub(crate) definition: Json,
     pub(crate) changed_at: Timestamp,
     pub(crate) changed_by: Actor,
-    /// Those who saved the versions before, as long as a step of them was left.
+    /// The authors of earlier versions, as long as one of their steps remains.
     #[serde(default)]
     pub(crate) earlier_authors: Vec<Actor>,
 }
@@ -77,7 +77,7 @@ pub(crate) struct VersionRecord {
 impl Record for VersionRecord {
     const VERSION: u8 = 2;
 
-    /// Version 1 ended before the earlier authors.
+    /// Version 1 had no earlier authors.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         if version != 1 {
             return Err(format!("format version {version} is not known to this release"));
@@ -86,8 +86,8 @@ impl Record for VersionRecord {
     }
 }
 
-/// The earlier authors that a version remembers, the latest ones.
-const MOST_AUTHORS: usize = 64;
+/// The maximum number of earlier authors that a version keeps; the newest ones are kept.
+const MAX_AUTHORS: usize = 64;
 
 impl VersionRecord {
     pub(crate) fn first(definition: Json, changed_at: Timestamp, changed_by: Actor) -> Self {
@@ -101,7 +101,7 @@ impl VersionRecord {
         let mut earlier_authors = Vec::new();
         if steps(&self.definition).iter().any(|step| new.contains(step)) {
             let mut seen = BTreeSet::from([changed_by.id.clone()]);
-            earlier_authors = self.authors().filter(|author| seen.insert(author.id.clone())).take(MOST_AUTHORS).collect();
+            earlier_authors = self.authors().filter(|author| seen.insert(author.id.clone())).take(MAX_AUTHORS).collect();
         }
         Self { definition, changed_at, changed_by, earlier_authors }
     }
@@ -128,7 +128,7 @@ pub(crate) fn of_tenant(tx: &impl Read, tenant: TenantId, limit: usize) -> Resul
     Ok(found.into_iter().map(|(_, workflow)| workflow).collect())
 }
 
-/// One that is not archived.
+/// Finds a workflow that is not archived.
 pub(crate) fn find_key(tx: &impl Read, tenant: TenantId, key: &str) -> Result<Option<Workflow>, StoreError> {
     match BY_KEY.find(tx, &(tenant, key.to_owned()).to_bytes())? {
         Some((tenant, id)) => get(tx, tenant, id),
@@ -136,7 +136,7 @@ pub(crate) fn find_key(tx: &impl Read, tenant: TenantId, key: &str) -> Result<Op
     }
 }
 
-/// Stores the workflow, and counts it. `before` is how it was.
+/// Stores the workflow and updates the counts. `before` is the stored workflow.
 pub(crate) fn put(tx: &mut WriteTx, workflow: &Workflow, before: Option<&Workflow>) -> Result<(), StoreError> {
     WORKFLOWS.put(tx, &(workflow.tenant_id, workflow.id), workflow)?;
     let counted = |workflow: &Workflow| i64::from(workflow.archived_at.is_none());
@@ -151,12 +151,12 @@ pub(crate) fn version(tx: &impl Read, tenant: TenantId, id: WorkflowId, version:
     VERSIONS.get(tx, &(tenant, id, version))
 }
 
-/// Whether any tenant has a workflow that starts by an event.
+/// Whether any tenant has a workflow with an event trigger.
 pub(crate) fn any_by_event(tx: &impl Read) -> Result<bool, StoreError> {
     Ok(!BY_EVENT.list(tx, &KeyRange::ALL, 1)?.is_empty())
 }
 
-/// The workflows of the tenant that start by this kind of event.
+/// The tenant's workflows that this kind of event starts.
 pub(crate) fn by_event(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<Vec<Workflow>, StoreError> {
     let range = KeyRange::prefix(&(tenant, kind.to_owned()).to_bytes());
     let mut found = Vec::new();
@@ -166,7 +166,7 @@ pub(crate) fn by_event(tx: &impl Read, tenant: TenantId, kind: &str) -> Result<V
     Ok(found)
 }
 
-/// Workflows of any tenant whose schedule has come, the longest overdue first; and when the next comes.
+/// Due workflows of any tenant, longest overdue first, and when the next one is due.
 pub(crate) fn scheduled(tx: &impl Read, reading: &Reading, limit: usize) -> Result<Due<Workflow>, StoreError> {
     let Due { found: keys, next } = BY_SCHEDULE.due(tx, reading, limit, |_| true)?;
     let mut found = Vec::with_capacity(keys.len());

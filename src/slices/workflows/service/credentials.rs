@@ -1,4 +1,4 @@
-//! Credentials in definitions: named secrets must be there, and nothing else that proves who one is stands in a step.
+//! Credentials in definitions: named secrets must exist, and steps must not contain literal credentials.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use super::{
 };
 
 impl Service {
-    /// Refuses names of secrets that the tenant does not have, and credentials that are written into steps. Those that the version before
-    /// has stay: whoever changes something else need not know them.
+    /// Refuses names of unknown secrets, and literal credentials in steps. Literals of the previous version are allowed, so that a
+    /// caller who changes something else does not need to know them.
     pub(super) fn check_credentials(
         &self,
         tx: &impl Read,
@@ -29,18 +29,19 @@ impl Service {
         let mut faults = Vec::new();
         let known = secrets::names(tx, tenant)?;
         for (name, pointer) in definition.secrets().filter(|(name, _)| !known.iter().any(|known| known == name)) {
-            let fault = Fault::new(pointer, "unknown_secret", format!("there is no secret {name}"));
+            let fault = Fault::new(pointer, "unknown_secret", format!("there is no secret with the name {name}"));
             faults.push(fault.with_suggestion(nearest(name, known.iter().map(String::as_str))));
         }
         let kept: Vec<Value> = before.into_iter().flat_map(|before| self.literals(before)).map(|(_, value)| value).collect();
         for (pointer, _) in self.literals(definition).into_iter().filter(|(_, value)| !kept.contains(value)) {
-            let message = "a credential in a definition stands in clear in the store; create a secret and write {{ secrets.NAME }}";
+            let message =
+                "a definition would store this credential unencrypted; create a secret and write {{ secrets.NAME }} instead";
             faults.push(Fault::new(pointer, "literal_credential", message));
         }
         if faults.is_empty() { Ok(()) } else { Err(WorkflowError::Invalid(faults)) }
     }
 
-    /// Credentials that are written into steps, and where.
+    /// Literal credentials in steps, and their pointers.
     fn literals(&self, definition: &Definition) -> Vec<(String, Value)> {
         let of_step = |step: &Arc<Step>| {
             let pointers =

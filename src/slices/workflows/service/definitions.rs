@@ -1,4 +1,4 @@
-//! Workflows: created, changed version by version, archived.
+//! Creates, changes and archives workflows.
 
 use serde_json::{Map, Value, json};
 
@@ -53,7 +53,7 @@ impl Service {
             updated_at: act.now,
             origin: Origin::Checked,
         };
-        arm(tx, act, &mut workflow, accepted)?;
+        apply_definition(tx, act, &mut workflow, accepted)?;
         repo::workflows::put(tx, &workflow, None)?;
         let version = VersionRecord::first(Json(value.clone()), act.now, act.actor.clone());
         repo::workflows::put_version(tx, &workflow, &version)?;
@@ -61,7 +61,7 @@ impl Service {
         Ok(workflow)
     }
 
-    /// What a patch makes of the newest version becomes the next one.
+    /// Stores the result of a patch to the newest version as the next version.
     pub(crate) fn change(
         &self,
         tx: &mut WriteTx,
@@ -87,7 +87,7 @@ impl Service {
         let mut workflow = before.clone();
         workflow.version += 1;
         workflow.updated_at = act.now;
-        arm(tx, act, &mut workflow, accepted)?;
+        apply_definition(tx, act, &mut workflow, accepted)?;
         repo::workflows::put(tx, &workflow, Some(&before))?;
         let version = stored.next(Json(value.clone()), act.now, act.actor.clone());
         repo::workflows::put_version(tx, &workflow, &version)?;
@@ -96,8 +96,8 @@ impl Service {
         Ok((workflow, value.clone()))
     }
 
-    /// Takes a workflow out of use without looking at its definition, whatever that holds: nothing starts it any more. Runs under way go
-    /// on. Nothing happens to one that is disabled or archived already.
+    /// Disables a workflow without reading its definition: nothing starts it any more. Unfinished runs continue. Does nothing if it
+    /// is already disabled or archived.
     pub(crate) fn disable(&self, tx: &mut WriteTx, act: &mut Act, id: WorkflowId) -> Result<Workflow, WorkflowError> {
         let before = repo::workflows::get(tx, act.tenant_id, id)?.ok_or(WorkflowError::NotFound)?;
         if !before.is_live() {
@@ -118,7 +118,7 @@ impl Service {
         Ok(workflow)
     }
 
-    /// Cancels a bounded part of the workflow's runs, to be repeated before it is archived. How many.
+    /// Cancels a limited number of the workflow's runs; repeat it before archiving. Returns how many it cancelled.
     pub(crate) fn cancel_some(
         &self,
         tx: &mut WriteTx,
@@ -135,7 +135,7 @@ impl Service {
         Ok(active.len())
     }
 
-    /// Takes the workflow out of use. Its runs are cancelled, or stand in the way.
+    /// Archives the workflow. Cancels its unfinished runs, or refuses to archive if there are any.
     pub(crate) fn archive(
         &self,
         tx: &mut WriteTx,
@@ -170,8 +170,8 @@ impl Service {
     }
 }
 
-/// Takes over from the definition what the record is found by. Events and times from before are none of its business.
-fn arm(tx: &impl Read, act: &Act, workflow: &mut Workflow, accepted: &Accepted) -> Result<(), WorkflowError> {
+/// Copies from the definition the fields that the record is found by. Earlier events and occurrences do not start it.
+fn apply_definition(tx: &impl Read, act: &Act, workflow: &mut Workflow, accepted: &Accepted) -> Result<(), WorkflowError> {
     let definition = &accepted.definition;
     workflow.key.clone_from(&definition.key);
     workflow.name.clone_from(&definition.name);
@@ -183,7 +183,7 @@ fn arm(tx: &impl Read, act: &Act, workflow: &mut Workflow, accepted: &Accepted) 
     Ok(())
 }
 
-/// A merge patch: members replace members, `null` removes.
+/// Applies a merge patch: members replace members, `null` removes them.
 pub(crate) fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *target = patch.clone();

@@ -1,7 +1,7 @@
-//! What a reader must hold to see what went through a run.
+//! The scopes that a reader needs to see the values of a run.
 //!
-//! A value of one step can be in that of any other, so a run has one label: everything that its steps and triggers read. What is handed to
-//! a called run and what comes back from it is in both, so all runs that calls connect have the label of all of them.
+//! The value of one step can be part of any other value, so a run has one label: everything that its steps and triggers read. A
+//! called run shares its input and output with its caller, so all runs that calls connect have the combined label of all of them.
 
 use std::collections::BTreeSet;
 
@@ -22,12 +22,12 @@ use super::{
     rights::called_by,
 };
 
-/// Connected runs that are looked at, and steps of each. Of more, nobody says what they have read.
-const MOST_RUNS: usize = 32;
-const MOST_STEPS: usize = 2_000;
+/// The maximum number of connected runs, and of steps in each. Beyond these limits the label is [`everything`].
+const MAX_RUNS: usize = 32;
+const MAX_STEPS: usize = 2_000;
 
 impl Service {
-    /// What a reader needs for the values of a run.
+    /// The scopes that a reader needs for the values of a run.
     pub(crate) fn label_of(&self, tx: &impl Read, run: &Run) -> Result<Grants, WorkflowError> {
         let (mut label, mut seen, mut open) = (Grants::NONE, BTreeSet::new(), vec![run.clone()]);
         while let Some(run) = open.pop() {
@@ -40,7 +40,7 @@ impl Service {
             label = label.union(self.shows(&definition));
             let mut connected: Vec<RunId> = called_by(&run).into_iter().collect();
             if definition.steps.iter().any(|step| self.has_read_more(step)) {
-                let Some(results) = repo::runs::results(tx, (run.tenant_id, run.id), MOST_STEPS)? else { return Ok(everything()) };
+                let Some(results) = repo::runs::results(tx, (run.tenant_id, run.id), MAX_STEPS)? else { return Ok(everything()) };
                 for result in results {
                     let called = result.effects.iter().filter(|(kind, _)| kind == repo::runs::CALLED_RUN);
                     connected.extend(called.filter_map(|(_, id)| id.parse::<RunId>().ok()));
@@ -51,7 +51,7 @@ impl Service {
             }
             for id in connected.into_iter().filter(|id| !seen.contains(id)).collect::<Vec<_>>() {
                 match repo::runs::get(tx, (run.tenant_id, id))? {
-                    Some(other) if seen.len() + open.len() < MOST_RUNS => open.push(other),
+                    Some(other) if seen.len() + open.len() < MAX_RUNS => open.push(other),
                     _ => return Ok(everything()),
                 }
             }
@@ -59,13 +59,13 @@ impl Service {
         Ok(label)
     }
 
-    /// What the steps and triggers of a definition can bring into a run.
+    /// The scopes for the values that the steps and triggers of a definition can bring into a run.
     fn shows(&self, definition: &Definition) -> Grants {
         let steps = definition.steps.iter().map(|step| self.shown_by(step));
         steps.chain(self.triggering(definition)).fold(Grants::NONE, Grants::union)
     }
 
-    /// Whether what a step has brought into a run can be told from its result alone.
+    /// Whether only the result of a step shows what it brought into the run.
     fn has_read_more(&self, step: &Step) -> bool {
         match step.kind {
             StepKind::Call { .. } => true,
@@ -83,7 +83,7 @@ impl Service {
     }
 }
 
-/// The label of what nobody can say any more where it comes from.
+/// The label of values whose origin is unknown.
 fn everything() -> Grants {
     Role::Admin.grants()
 }

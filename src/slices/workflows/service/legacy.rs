@@ -1,8 +1,9 @@
-//! Workflows of releases that did not check what their authors may do.
+//! Workflows of releases that did not check the rights of authors.
 //!
-//! tenantd looks at each of them once, at its first start. An author who covers the needs of the newest version owns it, as with any other
-//! workflow. Otherwise it is [`Origin::Legacy`]: its versions of that time act with the scopes that they need until the grace is over.
-//! **Invariant:** only somebody who covers the needs can change such a workflow, and becomes its owner by that.
+//! tenantd checks each of them once, at its first start. If the author has the rights that the newest version needs, the workflow
+//! has an owner like any other. Otherwise it is [`Origin::Legacy`]: the versions of that time act with the scopes that they need
+//! until the grace period ends. **Invariant:** only a caller with these rights can change such a workflow, and becomes its owner by
+//! doing so.
 
 use tenantd_base::{authority::Authority, clock::Timestamp};
 use tenantd_store::ReadTx;
@@ -17,7 +18,7 @@ use super::{
 };
 
 impl Service {
-    /// What a workflow is whose authors nobody has checked.
+    /// The origin of a workflow whose authors were never checked.
     pub(crate) fn origin_of(&self, tx: &ReadTx, workflow: &Workflow, now: Timestamp) -> Result<Origin, WorkflowError> {
         let newest = (workflow.tenant_id, workflow.id, workflow.version);
         let (needs, author) = (self.needs(&*self.outline(tx, newest)?), self.author(tx, newest)?);
@@ -26,7 +27,8 @@ impl Service {
         Ok(if is_owned { Origin::Checked } else { Origin::Legacy { since: now, version: workflow.version } })
     }
 
-    /// What the author of a version may do now. While the grace of a legacy workflow lasts, a version acts with what it needs.
+    /// The current rights of a version's author. During the grace period of a legacy workflow, a version has the rights that it
+    /// needs.
     pub(super) fn author_rights(&self, tx: &ReadTx, key: VersionKey, now: Timestamp) -> Result<Option<Authority>, WorkflowError> {
         let author = self.author(tx, key)?;
         let own = self.holder_rights(tx, key.0, &author, now)?;

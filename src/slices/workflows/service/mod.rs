@@ -1,4 +1,4 @@
-//! What is done with workflows and runs. Every method is one use case in the caller's transaction: check, write, append the event.
+//! The use cases of workflows and runs. Each method runs in the caller's transaction: check, write, append the event.
 
 mod credentials;
 mod definitions;
@@ -55,7 +55,7 @@ pub(super) static CREATED: EventKind = EventKind {
     has_changes: false,
 };
 pub(super) static UPDATED: EventKind =
-    EventKind { name: "workflow.updated", summary: "A workflow got a new version.", has_changes: true, ..CREATED };
+    EventKind { name: "workflow.updated", summary: "A workflow was changed and has a new version.", has_changes: true, ..CREATED };
 pub(super) static DELETED: EventKind = EventKind { name: "workflow.deleted", summary: "A workflow was archived.", ..CREATED };
 pub(super) static RUN_STARTED: EventKind = EventKind {
     name: "workflow.run.started",
@@ -66,44 +66,44 @@ pub(super) static RUN_STARTED: EventKind = EventKind {
     has_changes: false,
 };
 pub(super) static RUN_SUCCEEDED: EventKind =
-    EventKind { name: "workflow.run.succeeded", summary: "A run of a workflow ended well.", ..RUN_STARTED };
+    EventKind { name: "workflow.run.succeeded", summary: "A run of a workflow succeeded.", ..RUN_STARTED };
 pub(super) static RUN_FAILED: EventKind =
     EventKind { name: "workflow.run.failed", summary: "A run of a workflow failed.", ..RUN_STARTED };
 pub(super) static RUN_CANCELLED: EventKind =
     EventKind { name: "workflow.run.cancelled", summary: "A run of a workflow was cancelled.", ..RUN_STARTED };
 pub(super) static RUN_TIMED_OUT: EventKind =
-    EventKind { name: "workflow.run.timed_out", summary: "The time of a run was over before it ended.", ..RUN_STARTED };
+    EventKind { name: "workflow.run.timed_out", summary: "A run of a workflow exceeded its time limit.", ..RUN_STARTED };
 pub(super) static RUN_WAITING: EventKind = EventKind {
     name: "workflow.run.waiting",
-    summary: "A run waits: for an approval, an event, a time, another run or its next attempt.",
+    summary: "A run waits for an approval, an event, a time, another run or its next attempt.",
     ..RUN_STARTED
 };
 
-/// A version of a workflow. It never changes, so neither does what was read of it.
+/// A version of a workflow. It never changes, so cached data about it stays valid.
 pub(super) type VersionKey = (TenantId, WorkflowId, u64);
-type Kept<T> = Cache<VersionKey, Arc<T>>;
+type VersionCache<T> = Cache<VersionKey, Arc<T>>;
 
-/// What is kept of definitions that were read, in bytes.
-const KEPT_BYTES: u64 = 64 << 20;
-const KEPT_AUTHORS: u64 = 10_000;
+/// The maximum size of the cached definitions, in bytes.
+const MAX_CACHED_BYTES: u64 = 64 << 20;
+const MAX_CACHED_AUTHORS: u64 = 10_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) planners: Planners,
     pub(super) kinds: Arc<Kinds>,
     pub(super) settings: config::Workflows,
-    /// Who may do what now.
+    /// Looks up current rights.
     holders: Holders,
-    outlines: Kept<Definition>,
-    compiled: Kept<Program>,
-    authors: Kept<Actor>,
+    outlines: VersionCache<Definition>,
+    compiled: VersionCache<Program>,
+    authors: VersionCache<Actor>,
 }
 
 impl Service {
     pub(super) fn new(planners: Planners, kinds: Arc<Kinds>, settings: config::Workflows, holders: Holders) -> Self {
-        let outlines = Kept::weighed(KEPT_BYTES, |_, outline: &Arc<Definition>| outline.weight);
-        let compiled = Kept::weighed(KEPT_BYTES, |_, program: &Arc<Program>| program.weight);
-        let authors = Kept::new(KEPT_AUTHORS);
+        let outlines = VersionCache::weighed(MAX_CACHED_BYTES, |_, outline: &Arc<Definition>| outline.weight);
+        let compiled = VersionCache::weighed(MAX_CACHED_BYTES, |_, program: &Arc<Program>| program.weight);
+        let authors = VersionCache::new(MAX_CACHED_AUTHORS);
         Self { planners, kinds, settings, holders, outlines, compiled, authors }
     }
 
@@ -111,12 +111,12 @@ impl Service {
         Duration::from_secs(u64::from(self.settings.retention_days) * 86_400)
     }
 
-    /// Reads a definition and compiles its programs; or all that is wrong with it by itself.
+    /// Reads a definition and compiles its programs, or returns everything that is wrong with the definition itself.
     pub(super) fn compile(&self, value: &Value, budget: &Budget) -> Result<Program, Vec<Fault>> {
         definition::compile(value, &self.planners, &self.kinds, budget)
     }
 
-    /// The structure of a version, for the writer too: no program in it is looked at.
+    /// The structure of a version, without its programs. The writer may use it.
     pub(super) fn outline(&self, tx: &impl Read, key: VersionKey) -> Result<Arc<Definition>, WorkflowError> {
         if let Some(found) = self.outlines.get(&key) {
             return Ok(found);
@@ -127,7 +127,7 @@ impl Service {
         Ok(outline)
     }
 
-    /// Who saved a version.
+    /// The author who saved a version.
     fn author(&self, tx: &impl Read, key: VersionKey) -> Result<Arc<Actor>, WorkflowError> {
         if let Some(found) = self.authors.get(&key) {
             return Ok(found);
@@ -138,7 +138,7 @@ impl Service {
         Ok(author)
     }
 
-    /// A version with its programs. One that an older release accepted and this one does not is an error with its faults.
+    /// A version with its programs. A version that an older release accepted and this one refuses is an error with its faults.
     pub(super) fn program(&self, tx: &impl Read, budget: &Budget, key: VersionKey) -> Result<Arc<Program>, WorkflowError> {
         if let Some(found) = self.compiled.get(&key) {
             return Ok(found);
@@ -149,7 +149,7 @@ impl Service {
         Ok(program)
     }
 
-    /// A definition without what only those may see who may change it, such as the credentials that its steps send.
+    /// A definition without the parts that only callers with write access may see, such as the credentials that its steps send.
     pub(super) fn without_secrets(&self, definition: &Value) -> Value {
         let mut shown = definition.clone();
         redact(&self.planners, &mut shown, StepType::redact);
@@ -179,7 +179,7 @@ impl Service {
     }
 }
 
-/// Tells of a run. The event names the run as its cause, so that what it starts can be told from what people start.
+/// Appends the event of a run. The event names the run as its cause, which distinguishes what it starts from what people start.
 fn announce_run(tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, run: &Run) -> Result<(), WorkflowError> {
     let shown = run.describe(())?;
     let draft = Draft::new(kind, run.id.to_string(), run.version, &shown);
@@ -190,7 +190,7 @@ fn announce_run(tx: &mut WriteTx, act: &mut Act, kind: &'static EventKind, run: 
     Ok(())
 }
 
-/// Takes the secrets out of every step, however deep it is in others.
+/// Removes the secrets from every step, including nested ones.
 fn redact(planners: &Planners, value: &mut Value, take_out: fn(&dyn StepType, &mut Value)) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(|item| redact(planners, item, take_out)),

@@ -1,5 +1,5 @@
-//! The people behind runs and approvals. Four eyes are those of people: a key counts as the person who answers for it, and not at all
-//! without one.
+//! The people behind runs and approvals. An approval must come from another person: a key counts as the person responsible for it,
+//! and does not count without one.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ use super::super::{
     repo::{self, workflows::VersionRecord},
 };
 
-/// How many runs are looked at that led to one.
-const MOST_RUNS: usize = 64;
+/// How many earlier runs are examined.
+const MAX_RUNS: usize = 64;
 
-/// The people who asked for a run: who started it, who caused the event that did, and who wrote steps of its definition; and the same of the runs
-/// that it retries, that called it, and that caused its event.
+/// The people who requested a run: those who started it, caused its event, or wrote steps of its definition. Includes the same
+/// people of the runs that it retries, that called it, and that caused its event.
 pub(super) fn requesters(tx: &impl Read, run: &Run) -> Result<BTreeSet<UserId>, WorkflowError> {
     let tenant = run.tenant_id;
     let (mut people, mut seen, mut open) = (BTreeSet::new(), BTreeSet::from([run.id]), vec![run.clone()]);
@@ -37,7 +37,7 @@ pub(super) fn requesters(tx: &impl Read, run: &Run) -> Result<BTreeSet<UserId>, 
         let caller = if let RunTrigger::Call { run, .. } = run.trigger { Some(run) } else { None };
         let causing: Option<RunId> = event.pointer("/cause/run_id").and_then(|id| id.as_str()?.parse().ok());
         for id in [run.retry_of, caller, causing].into_iter().flatten() {
-            if seen.len() < MOST_RUNS && seen.insert(id) {
+            if seen.len() < MAX_RUNS && seen.insert(id) {
                 open.extend(repo::runs::get(tx, (tenant, id))?);
             }
         }
@@ -45,7 +45,7 @@ pub(super) fn requesters(tx: &impl Read, run: &Run) -> Result<BTreeSet<UserId>, 
     Ok(people)
 }
 
-/// The people whose approvals of a step count. An older release did not write them down.
+/// The people whose approvals of a step count. An older release did not store them.
 pub(super) fn approvers(tx: &impl Read, tenant: TenantId, row: &StepResult) -> Result<Vec<UserId>, WorkflowError> {
     let mut found = row.approvers.clone();
     for decision in row.decisions.iter().filter(|decision| decision.approved && row.approvers.is_empty()) {
@@ -55,7 +55,7 @@ pub(super) fn approvers(tx: &impl Read, tenant: TenantId, row: &StepResult) -> R
     Ok(found)
 }
 
-/// Whether somebody who has approved still may.
+/// Whether a person who approved may still approve.
 pub(super) fn still_approves(tx: &impl Read, tenant: TenantId, approval: &Approval, person: UserId) -> Result<bool, WorkflowError> {
     let user = directory::user(tx, tenant, person)?.filter(|user| user.status == UserStatus::Active);
     Ok(user.and_then(|user| user.role()).is_some_and(|role| {

@@ -1,5 +1,5 @@
-//! What needs a program of the tenant evaluated, done on a worker before the transaction: definitions are checked, inputs completed,
-//! concurrency keys computed. The use cases take the results, so nothing of it runs in the writer.
+//! Evaluates the tenant's programs on a worker, before the transaction: checks definitions, completes inputs, computes concurrency
+//! keys. The use cases take the results, so the writer evaluates nothing.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -28,7 +28,7 @@ use super::{
 const MAX_INPUT_BYTES: usize = 65_536;
 const MAX_KEY_BYTES: usize = 200;
 
-/// A definition that was checked and can be stored.
+/// A checked definition that can be stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Accepted {
     pub(crate) value: Value,
@@ -36,16 +36,16 @@ pub(crate) struct Accepted {
     pub(super) next_fire_at: Option<Timestamp>,
 }
 
-/// What a patch makes of the newest version of a workflow.
+/// The result of applying a patch to the newest version of a workflow.
 #[derive(Clone, Debug)]
 pub(crate) struct AcceptedChange {
     /// The version that the patch was applied to.
     pub(super) base: u64,
-    /// `None` when nothing changes.
+    /// `None` if nothing changes.
     pub(super) accepted: Option<Accepted>,
 }
 
-/// A run that can be started: its inputs and its concurrency key are known, or what is wrong with them.
+/// A run that is ready to start: its evaluated inputs and concurrency key, or their faults.
 #[derive(Clone, Debug)]
 pub(crate) struct ReadyRun {
     pub(crate) workflow_id: WorkflowId,
@@ -68,7 +68,7 @@ pub(super) struct Evaluated {
 }
 
 impl Service {
-    /// Checks a definition by itself, with what it calls, and with the rights of whoever saves it.
+    /// Checks a definition, the workflows that it calls, and the rights of its author.
     pub(crate) fn accept(
         &self,
         tx: &impl Read,
@@ -80,7 +80,7 @@ impl Service {
         self.accept_after(tx, author, value, None, now, budget)
     }
 
-    /// As [`Self::accept`], for a version that comes after another.
+    /// As [`Self::accept`], for a version that follows another.
     fn accept_after(
         &self,
         tx: &impl Read,
@@ -97,8 +97,9 @@ impl Service {
         Ok(Accepted { value, next_fire_at: program.next_fire(now), definition: program.definition })
     }
 
-    /// Applies a merge patch (RFC 7396) to the newest version and checks what comes of it. The new version acts for whoever makes it.
-    /// Turning a workflow off is free, so that a weaker administrator can stop a stronger workflow.
+    /// Applies a merge patch (RFC 7396) to the newest version and checks the result. The caller becomes the author of the new
+    /// version. Disabling a workflow needs no rights of its steps, so that a less privileged administrator can stop a more
+    /// privileged workflow.
     pub(crate) fn accept_change(
         &self,
         tx: &impl Read,
@@ -126,7 +127,7 @@ impl Service {
         Ok(AcceptedChange { base: workflow.version, accepted })
     }
 
-    /// The newest version once more, as one that acts for whoever takes the workflow over.
+    /// Prepares the newest version again, with the caller as its author.
     pub(crate) fn accept_takeover(
         &self,
         tx: &impl Read,
@@ -143,7 +144,7 @@ impl Service {
         Ok(AcceptedChange { base: workflow.version, accepted })
     }
 
-    /// Evaluates what the start of a run needs. A definition that this release does not accept is a fault of the run, too.
+    /// Evaluates the inputs and the concurrency key of a run. If this release refuses the definition, the run gets its faults.
     pub(crate) fn ready(
         &self,
         tx: &impl Read,
@@ -161,13 +162,13 @@ impl Service {
         Ok(ReadyRun { workflow_id: workflow.id, version, new, definition, evaluated })
     }
 
-    /// A new run with what an ended one was started with.
+    /// Prepares a new run with the inputs of an ended one.
     pub(crate) fn ready_again(&self, tx: &impl Read, key: RunKey, id: RunId, budget: &Budget) -> Result<ReadyRun, WorkflowError> {
         let run = repo::runs::get(tx, key)?.ok_or(WorkflowError::RunNotFound)?;
         let workflow = repo::workflows::get(tx, run.tenant_id, run.workflow_id)?.ok_or(WorkflowError::NotFound)?;
         let given = repo::runs::inputs(tx, key)?;
         let Run { trigger, subject_id, .. } = run;
-        // Nobody waits for the end of a run that is called again by hand.
+        // A called run that is retried by a request has no step that waits for it.
         let trigger = match trigger {
             RunTrigger::Call { run, path, .. } => RunTrigger::Call { run, path, waits: false },
             other => other,
@@ -177,14 +178,14 @@ impl Service {
         self.ready(tx, &workflow, run.workflow_version, new, budget)
     }
 
-    /// The workflows that are called must exist and must not lead back here. One that is changed at the same time can still close a
-    /// circle; the depth of runs bounds what comes of it.
+    /// Called workflows must exist and must not call this one, directly or indirectly. A concurrent change can still create a
+    /// cycle; the depth limit of runs stops it.
     fn check_calls(&self, tx: &impl Read, tenant: TenantId, definition: &Definition) -> Result<(), WorkflowError> {
         let mut faults = Vec::new();
         for (key, pointer) in definition.calls() {
             let at = format!("{pointer}/with/workflow_key");
             if key == definition.key {
-                faults.push(Fault::new(at, "cycle", "the workflow would call itself"));
+                faults.push(Fault::new(at, "cycle", "a workflow cannot call itself"));
                 continue;
             }
             let (mut seen, mut open, mut found) = (BTreeSet::new(), vec![key.to_owned()], false);
@@ -196,13 +197,13 @@ impl Service {
                 found = true;
                 let inner = self.outline(tx, (tenant, called.id, called.version))?;
                 if inner.calls().any(|(key, _)| key == definition.key) {
-                    faults.push(Fault::new(&at, "cycle", format!("{next} leads back to this workflow")));
+                    faults.push(Fault::new(&at, "cycle", format!("{next} calls this workflow, which would be a cycle")));
                     break;
                 }
                 open.extend(inner.calls().map(|(key, _)| key.to_owned()));
             }
             if !found {
-                faults.push(Fault::new(&at, "unknown_workflow", format!("there is no workflow {key}")));
+                faults.push(Fault::new(&at, "unknown_workflow", format!("there is no workflow with the key {key}")));
             }
         }
         if faults.is_empty() { Ok(()) } else { Err(WorkflowError::Invalid(faults)) }
@@ -215,10 +216,10 @@ fn evaluate(program: &Program, workflow: &Workflow, new: &NewRun, budget: &Budge
     Ok(Evaluated { inputs, concurrency_key })
 }
 
-/// The inputs with the defaults of the schema; or all that is wrong with them.
+/// Returns the inputs with the defaults of the schema, or everything that is wrong with them.
 pub(crate) fn complete_inputs(program: &Program, given: &Value, budget: &Budget) -> Result<Value, Vec<Fault>> {
     if given.to_string().len() > MAX_INPUT_BYTES {
-        return Err(vec![Fault::new("/inputs", "too_long", format!("inputs have at most {MAX_INPUT_BYTES} bytes"))]);
+        return Err(vec![Fault::new("/inputs", "too_long", format!("inputs can have at most {MAX_INPUT_BYTES} bytes"))]);
     }
     match &program.inputs {
         None => Ok(given.clone()),
@@ -249,7 +250,7 @@ fn concurrency_key(
         Err(error) => return Err(invalid(error.code(), error.to_string())),
     };
     if key.len() > MAX_KEY_BYTES {
-        return Err(invalid("too_long", format!("the concurrency key has more than {MAX_KEY_BYTES} bytes")));
+        return Err(invalid("too_long", format!("the concurrency key can have at most {MAX_KEY_BYTES} bytes")));
     }
     Ok(Some(key))
 }

@@ -1,4 +1,4 @@
-//! A run in the middle of a change: its tokens move, its steps begin and end. Nothing is stored of the run before [`Stage::save`].
+//! A change to a run in progress: its tokens move, its steps start and end. Nothing of the run is stored before [`Stage::save`].
 //!
 //! **Invariant:** a run that has ended has no tokens, and nothing changes it any more.
 
@@ -23,13 +23,13 @@ use super::{
     RUN_WAITING, Service, announce_run,
 };
 
-/// Steps that may begin in one run.
+/// The maximum number of steps that start in one run.
 const MAX_BEGUN: u32 = 20_000;
-/// Lists and items of one run that may be under way at one time.
+/// The maximum number of active tokens in one run.
 const MAX_TOKENS: usize = 100;
-/// What the output of one step may hold.
+/// The maximum size of a step's output.
 const MAX_OUTPUT_BYTES: usize = 131_072;
-/// What a loop collects of the outputs of its steps.
+/// The maximum size of the outputs that a loop collects.
 const MAX_COLLECTED_BYTES: usize = MAX_OUTPUT_BYTES - 1024;
 
 pub(crate) struct Stage<'a> {
@@ -38,17 +38,17 @@ pub(crate) struct Stage<'a> {
     pub(crate) act: &'a mut Act,
     pub(crate) run: Run,
     pub(crate) definition: Arc<Definition>,
-    /// Whether there may be something to do at once, whatever its tokens wait for.
-    pub(super) look_again: bool,
-    /// Whether an approval is asked for.
+    /// Whether to check the run again immediately, regardless of what its tokens wait for.
+    pub(super) check_again: bool,
+    /// Whether the change requests an approval.
     pub(crate) asks: bool,
-    /// Whether a failure is that of the run, also where a step says that the run goes on.
+    /// Whether a failure fails the run even if the step has `on_error: continue`.
     pub(crate) stops: bool,
     before: RunStatus,
 }
 
 impl<'a> Stage<'a> {
-    /// Opens the run. `None` when it is gone or has ended.
+    /// Opens the run. `None` if it does not exist or has ended.
     pub(crate) fn open(
         service: &'a Service,
         tx: &'a mut WriteTx,
@@ -58,14 +58,14 @@ impl<'a> Stage<'a> {
         let Some(run) = repo::runs::get(tx, key)?.filter(|run| !run.status.has_ended()) else { return Ok(None) };
         let definition = service.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version))?;
         let before = run.status;
-        Ok(Some(Self { service, tx, act, run, definition, look_again: false, asks: false, stops: false, before }))
+        Ok(Some(Self { service, tx, act, run, definition, check_again: false, asks: false, stops: false, before }))
     }
 
     fn key(&self) -> RunKey {
         (self.run.tenant_id, self.run.id)
     }
 
-    /// The step that a token stands at, and its path.
+    /// The step at which a token is, and its path.
     pub(crate) fn at(&self, token: u32) -> Option<(Arc<Step>, String)> {
         let token = self.run.token(token)?;
         let number = self.definition.block(token.block).get(token.at as usize)?;
@@ -89,7 +89,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The record of the step that a token stands at, begun anew or for another attempt.
+    /// The record of the step at a token: a new one, or the existing one with another attempt.
     fn begin(&mut self, step: &Step, path: &str, input: Option<Value>) -> Result<StepResult, WorkflowError> {
         let now = self.act.now;
         self.run.started_at.get_or_insert(now);
@@ -118,7 +118,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// The step is left out.
+    /// Skips the step.
     pub(crate) fn skip(&mut self, token: u32) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         let mut row = self.begin(&step, &path, None)?;
@@ -130,7 +130,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The step calls out from now on.
+    /// Marks the step as calling another server.
     pub(crate) fn calls(&mut self, token: u32, input: Value) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         let mut row = self.begin(&step, &path, Some(input))?;
@@ -140,7 +140,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The step cannot begin: those whom the run acts for lack a right. That is no attempt.
+    /// Makes the step wait, because the users or keys that the run acts for lack a right. This is not an attempt.
     pub(crate) fn awaits_rights(&mut self, token: u32, input: Value, until: Timestamp) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         let mut row = match self.row(&path)? {
@@ -163,7 +163,7 @@ impl<'a> Stage<'a> {
         }
         self.put_row(&path, row)?;
         let wait = match wait {
-            // Events count from here on: what is read of the log behind this commit knows of the wait.
+            // Only events after this commit count.
             Wait::Event { kind, resource_id, .. } => {
                 Wait::Event { kind, resource_id, after_seq: last_number(self.tx, self.run.tenant_id)? }
             }
@@ -173,7 +173,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The step is done, in one go or after it began.
+    /// Finishes the step, whether it has just started or was in progress.
     pub(crate) fn finish(
         &mut self,
         token: u32,
@@ -183,7 +183,8 @@ impl<'a> Stage<'a> {
     ) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         if output.to_string().len() > MAX_OUTPUT_BYTES {
-            let error = StepError::new("output_too_large", format!("a step's output has at most {MAX_OUTPUT_BYTES} bytes"));
+            let error =
+                StepError::new("output_too_large", format!("the output of a step can have at most {MAX_OUTPUT_BYTES} bytes"));
             return if effects.is_empty() {
                 self.fail(token, input, &error, StepStatus::Failed)
             } else {
@@ -191,7 +192,7 @@ impl<'a> Stage<'a> {
             };
         }
         let mut row = match (input, self.row(&path)?) {
-            // What was begun already goes on.
+            // Continue the existing record.
             (None, Some(row)) => row,
             (input, _) => self.begin(&step, &path, input)?,
         };
@@ -205,7 +206,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The step failed: it is tried again, or left behind, or takes its list along.
+    /// Fails the step: retries it, continues after it, or fails its block.
     pub(crate) fn fail(
         &mut self,
         token: u32,
@@ -239,7 +240,7 @@ impl<'a> Stage<'a> {
         self.abandon(token, error)
     }
 
-    /// The list of a token has failed: so has the step that holds it, and what goes on beside it is cancelled.
+    /// Fails the step that contains the token's block, and cancels the parallel ones.
     fn abandon(&mut self, token: u32, error: RunError) -> Result<(), WorkflowError> {
         let parent = self.run.token(token).and_then(|token| token.parent);
         let Some(parent) = parent else { return self.fail_run(error) };
@@ -258,7 +259,7 @@ impl<'a> Stage<'a> {
         self.abandon(parent, error)
     }
 
-    /// Takes away all tokens below one. The steps that they are in count as cancelled, but for that of `failed`, which has its own end.
+    /// Removes all tokens below one. Their steps are cancelled, except the step of `failed`, which has already ended.
     fn drop_below(&mut self, above: u32, failed: Option<u32>) -> Result<(), WorkflowError> {
         let mut open = vec![above];
         let mut gone = Vec::new();
@@ -277,7 +278,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Ends the step that a token is in, and the run that it has called.
+    /// Cancels the step of a token, and the run that it called.
     fn cancel_step(&mut self, token: u32) -> Result<(), WorkflowError> {
         let Some((_, path)) = self.at(token) else { return Ok(()) };
         if let Some(mut row) = self.row(&path)?.filter(|row| row.ended_at.is_none()) {
@@ -298,7 +299,7 @@ impl<'a> Stage<'a> {
 
     fn fail_run(&mut self, error: RunError) -> Result<(), WorkflowError> {
         if self.run.failing {
-            // What failed first is what counts.
+            // The first failure is the one that counts.
             return self.end(RunStatus::Failed);
         }
         self.run.error = Some(error);
@@ -319,15 +320,15 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Ends the run. What is still under way is cancelled.
+    /// Ends the run and cancels everything in progress.
     pub(crate) fn end(&mut self, status: RunStatus) -> Result<(), WorkflowError> {
         self.clear(None)?;
         self.run.status = status;
         Ok(())
     }
 
-    /// Ends the run from within a step, which has its own end already.
-    pub(crate) fn give_back(&mut self, token: u32, input: Value, output: Value) -> Result<(), WorkflowError> {
+    /// Finishes a `return` step and ends the run.
+    pub(crate) fn return_output(&mut self, token: u32, input: Value, output: Value) -> Result<(), WorkflowError> {
         self.finish(token, Some(input), output.clone(), &[])?;
         if self.run.failing {
             return self.end(RunStatus::Failed);
@@ -342,7 +343,7 @@ impl<'a> Stage<'a> {
         Token { id, parent, block, at: 0, scope, item, state: TokenState::Ready }
     }
 
-    /// The step's lists begin.
+    /// Starts the blocks of the step.
     pub(crate) fn enter(&mut self, token: u32, input: Value, blocks: &[BlockNumber]) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         if self.is_crowded(blocks.len()) {
@@ -360,7 +361,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// The first items of a loop begin.
+    /// Starts the first items of a loop.
     pub(crate) fn enter_loop(&mut self, token: u32, block: BlockNumber, items: Value, most: u32) -> Result<(), WorkflowError> {
         let Some((step, path)) = self.at(token) else { return Ok(()) };
         let total = u32::try_from(items.as_array().map_or(0, Vec::len)).unwrap_or(u32::MAX);
@@ -393,7 +394,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The list of a token is at its end.
+    /// Handles a token at the end of its block.
     pub(crate) fn leave(&mut self, token: u32) -> Result<(), WorkflowError> {
         let Some(parent) = self.run.token(token).and_then(|token| token.parent) else {
             let status = if self.run.failing { RunStatus::Failed } else { RunStatus::Succeeded };
@@ -424,7 +425,7 @@ impl<'a> Stage<'a> {
         self.finish(parent, None, output, &[])
     }
 
-    /// What the items of a loop have put out: for each item the outputs of its steps by their ids, as far as there is room.
+    /// The collected outputs of a loop: for each item the outputs of its steps by their ids, up to the size limit.
     fn collected(&self, path: &str, block: BlockNumber, total: u32) -> Result<Value, WorkflowError> {
         let ids = self.definition.ids_of(block);
         let (mut outputs, mut bytes) = (Vec::new(), 0);
@@ -445,7 +446,7 @@ impl<'a> Stage<'a> {
         Ok(json!({"count": total, "outputs": outputs}))
     }
 
-    /// Leaves the lists that are at their end: that is no step, and has no commit of its own.
+    /// Handles tokens at the end of their block. This is not a step, so it has no commit of its own.
     fn leave_finished(&mut self) -> Result<(), WorkflowError> {
         while !self.run.status.has_ended() {
             let at_end =
@@ -456,7 +457,7 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// Stores the run, and does what follows from its end.
+    /// Stores the run. If it has ended, also handles its end.
     pub(crate) fn save(mut self) -> Result<Run, WorkflowError> {
         self.leave_finished()?;
         let now = self.act.now;
@@ -475,7 +476,7 @@ impl<'a> Stage<'a> {
             RunStatus::Queued if self.run.queues() => self.run.due_at = Some(self.run.timeout_at),
             _ => self.run.settle(now),
         }
-        if self.look_again {
+        if self.check_again {
             self.run.due_at = Some(now);
         }
         let begins_to_wait = self.run.status == RunStatus::Waiting && self.before != RunStatus::Waiting;
@@ -488,5 +489,8 @@ impl<'a> Stage<'a> {
 }
 
 fn too_many() -> StepError {
-    StepError::new("too_many_steps", format!("a run has at most {MAX_BEGUN} steps, and {MAX_TOKENS} lists or items under way"))
+    StepError::new(
+        "too_many_steps",
+        format!("a run can have at most {MAX_BEGUN} steps, and at most {MAX_TOKENS} branches or items in progress"),
+    )
 }

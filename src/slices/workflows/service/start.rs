@@ -1,5 +1,5 @@
-//! Runs are started: by people, events, schedules, other runs, and again after a failure. The concurrency policy decides what becomes
-//! of one whose key another run has.
+//! Starts runs: for people, events, schedules and other runs, and retries of failed runs. The concurrency policy decides what
+//! happens if other runs have the same key.
 
 use serde_json::Value;
 
@@ -25,10 +25,10 @@ use super::{
     ready::{Evaluated, ReadyRun},
 };
 
-/// How many runs may lead to one another by events and calls.
+/// How many runs may start one another in a row, by events and calls.
 pub(crate) const MAX_DEPTH: u8 = 8;
 
-/// A run as it is asked for.
+/// The parameters of a new run.
 #[derive(Clone, Debug)]
 pub(crate) struct NewRun {
     pub(crate) id: RunId,
@@ -38,7 +38,7 @@ pub(crate) struct NewRun {
     pub(crate) subject_id: Option<String>,
     pub(crate) depth: u8,
     pub(crate) retry_of: Option<RunId>,
-    /// The run that has led to this one, by a call or by an event.
+    /// The run that caused this one, by a call or an event.
     pub(crate) cause: Option<RunId>,
 }
 
@@ -48,16 +48,16 @@ impl NewRun {
     }
 }
 
-/// What became of the wish for a run.
+/// The result of starting a run.
 #[derive(Clone, Debug)]
 pub(crate) enum Started {
     New(Run),
-    /// Another run stands for it.
+    /// An existing run is used instead.
     Existing(Run),
 }
 
 impl Service {
-    /// Starts a run of the version of the workflow that it was made ready for.
+    /// Starts a run of the workflow version that `ready` was prepared for.
     pub(crate) fn start(
         &self,
         tx: &mut WriteTx,
@@ -85,7 +85,7 @@ impl Service {
             return self.fail_at_once(tx, act, run, new, error).map(Started::New);
         }
         run.concurrency_key = concurrency_key;
-        if let Some(existing) = self.meet(tx, act, definition, &mut run)? {
+        if let Some(existing) = self.apply_concurrency(tx, act, definition, &mut run)? {
             return Ok(Started::Existing(existing));
         }
         let stored = RunInputs { inputs: Json(inputs), event: new.event.clone().map(Json) };
@@ -94,8 +94,8 @@ impl Service {
         Ok(Started::New(run))
     }
 
-    /// Starts a run that nobody waits for the refusal of: what stands in its way is told by a run that has failed.
-    pub(crate) fn start_unasked(
+    /// Starts a run without a caller to report a refusal to: a failed run records the refusal.
+    pub(crate) fn start_or_record_failure(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
@@ -105,7 +105,9 @@ impl Service {
         let refused = match self.start(tx, act, workflow, ready) {
             Err(WorkflowError::Invalid(faults)) => ("inputs_invalid", listed(&faults)),
             Err(WorkflowError::Quota(exceeded)) => (QUOTA_EXCEEDED, exceeded.to_string()),
-            Err(WorkflowError::Conflict(other)) => ("concurrency_conflict", format!("{other} has the concurrency key")),
+            Err(WorkflowError::Conflict(other)) => {
+                ("concurrency_conflict", format!("{other} has the same concurrency key and has not ended"))
+            }
             other => return other,
         };
         let error = RunError { code: refused.0.to_owned(), message: refused.1, step: None };
@@ -113,7 +115,7 @@ impl Service {
         self.fail_at_once(tx, act, run, &ready.new, error).map(Started::New)
     }
 
-    /// Starts a run that nobody asked for, unless the tenant has used up a quota: then not even a failed run is stored.
+    /// Starts a run automatically, unless the tenant has used up a quota: then not even a failed run is stored.
     pub(crate) fn start_within_quotas(
         &self,
         tx: &mut WriteTx,
@@ -123,26 +125,26 @@ impl Service {
     ) -> Result<(), WorkflowError> {
         match usage::used_up(tx, act.tenant_id, act.now)? {
             Some(exceeded) => {
-                tracing::warn!(tenant = %act.tenant_id, workflow = %workflow.id, %exceeded, "a run was not started");
+                tracing::warn!(tenant = %act.tenant_id, workflow = %workflow.id, %exceeded, "did not start a run because of a quota");
                 Ok(())
             }
-            None => self.start_unasked(tx, act, workflow, ready).map(drop),
+            None => self.start_or_record_failure(tx, act, workflow, ready).map(drop),
         }
     }
 
-    /// Counts a run among the descendants of what it comes of; or why it may not be one.
+    /// Counts a run among the descendants of its root. Returns an error if the limit is reached.
     fn descend(&self, tx: &mut WriteTx, run: RunKey, cause: Option<RunId>) -> Result<Option<RunError>, WorkflowError> {
         let Some(cause) = cause else { return Ok(None) };
         let root = repo::causes::root_of(tx, (run.0, cause))?;
         if repo::causes::add(tx, run.0, root, 1, self.settings.max_descendants)? {
-            repo::causes::adopt(tx, run, root)?;
+            repo::causes::set_root(tx, run, root)?;
             return Ok(None);
         }
         let StepError { code, message, .. } = self.too_many_descendants(root, cause);
         Ok(Some(RunError { code, message, step: None }))
     }
 
-    /// Counts the records that a step of a run has made.
+    /// Counts the records that a step of a run created.
     pub(crate) fn count_effects(&self, tx: &mut WriteTx, run: RunKey, effects: usize) -> Result<(), WorkflowError> {
         if effects == 0 {
             return Ok(());
@@ -157,7 +159,7 @@ impl Service {
     fn too_many_descendants(&self, root: RunId, cause: RunId) -> StepError {
         let most = self.settings.max_descendants;
         let by = if root == cause { String::new() } else { format!(", here by {cause}") };
-        StepError::new("too_many_descendants", format!("{root} has led to {most} runs and records{by}, which is the most"))
+        StepError::new("too_many_descendants", format!("{root} has caused {most} runs and records{by}, which is the limit"))
     }
 
     fn fail_at_once(
@@ -179,8 +181,14 @@ impl Service {
         Ok(run)
     }
 
-    /// Applies the concurrency policy. The run that stands for the new one, if one does.
-    fn meet(&self, tx: &mut WriteTx, act: &mut Act, definition: &Definition, run: &mut Run) -> Result<Option<Run>, WorkflowError> {
+    /// Applies the concurrency policy. Returns the existing run that is used instead, if any.
+    fn apply_concurrency(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        definition: &Definition,
+        run: &mut Run,
+    ) -> Result<Option<Run>, WorkflowError> {
         let (Some(policy), Some(key)) = (&definition.concurrency, run.concurrency_key.clone()) else { return Ok(None) };
         let going = repo::runs::with_concurrency_key(tx, run.tenant_id, run.workflow_id, &key, false, policy.limit)?;
         let (Some(oldest), true) = (going.first().copied(), going.len() >= policy.limit) else { return Ok(None) };
@@ -200,7 +208,7 @@ impl Service {
     }
 }
 
-/// The depth of what a run causes.
+/// The depth of runs that `cause` starts.
 pub(crate) fn depth_below(tx: &impl Read, cause: RunKey) -> Result<u8, WorkflowError> {
     Ok(repo::runs::get(tx, cause)?.map_or(0, |run| run.depth.saturating_add(1)))
 }

@@ -1,4 +1,4 @@
-//! Runs are steered: cancelled, paused, resumed, retried, approved, rejected. And what follows from the end of a run.
+//! Controls runs: cancels, pauses, resumes, retries, approves and rejects. Also handles the end of a run.
 
 use serde_json::json;
 
@@ -26,12 +26,12 @@ use super::{
 };
 
 vocabulary! {
-    /// What is done with a run.
+    /// An action on a run.
     Steering:
     Cancel "cancel", Pause "pause", Resume "resume", Retry "retry", Approve "approve", Reject "reject",
 }
 
-/// Who decides about a step.
+/// The caller that decides about a step.
 #[derive(Clone, Debug)]
 pub(crate) struct Approver {
     pub(crate) actor: Actor,
@@ -51,11 +51,11 @@ impl Approver {
     }
 }
 
-/// What somebody decides about a step.
+/// A decision about a step.
 #[derive(Clone, Debug)]
 pub(crate) struct Verdict {
     pub(crate) approver: Approver,
-    /// The path of the step, when several wait.
+    /// The path of the step, if several wait.
     pub(crate) step: Option<String>,
     pub(crate) approved: bool,
     pub(crate) comment: Option<String>,
@@ -68,7 +68,7 @@ fn expect(tx: &impl Read, key: RunKey, expected: &ExpectedVersion) -> Result<Run
 }
 
 impl Service {
-    /// Ends a run. Whether it had not ended before.
+    /// Cancels a run. Returns false if it had already ended.
     pub(crate) fn cancel(&self, tx: &mut WriteTx, act: &mut Act, key: RunKey) -> Result<bool, WorkflowError> {
         act.use_reserve();
         let Some(mut stage) = Stage::open(self, tx, act, key)? else { return Ok(false) };
@@ -77,7 +77,7 @@ impl Service {
         Ok(true)
     }
 
-    /// Cancels, pauses or resumes. The run after it.
+    /// Cancels, pauses or resumes a run, and returns it.
     pub(crate) fn steer(
         &self,
         tx: &mut WriteTx,
@@ -98,9 +98,9 @@ impl Service {
                 stage.run.waiting_on = None;
             }
             (Steering::Resume, RunStatus::Paused) => {
-                // Whatever it waits for may have come in the meantime.
+                // What it waits for may have happened in the meantime.
                 stage.run.status = RunStatus::Running;
-                stage.look_again = true;
+                stage.check_again = true;
             }
             (Steering::Pause, from) => return Err(WorkflowError::NotPossible { from, action: "be paused" }),
             (_, from) => return Err(WorkflowError::NotPossible { from, action: "be resumed" }),
@@ -108,7 +108,7 @@ impl Service {
         stage.save()
     }
 
-    /// Starts a new run with what an ended one was started with.
+    /// Starts a new run with the inputs of an ended one.
     pub(crate) fn retry(
         &self,
         tx: &mut WriteTx,
@@ -130,7 +130,8 @@ impl Service {
         }
     }
 
-    /// Notes what somebody decided about the step that waits for an approval. People count, once each, through whichever of their keys.
+    /// Records a decision about the step that waits for an approval. Each person counts once, no matter which of their keys they
+    /// use.
     pub(crate) fn decide(
         &self,
         tx: &mut WriteTx,
@@ -175,7 +176,7 @@ impl Service {
         }
         let at = stage.act.now;
         row.decisions.push(Decision { by: approver.actor.clone(), at, approved, comment: comment.clone() });
-        // Who has approved may have lost the right to since.
+        // People who approved earlier may have lost the right since.
         if approved && row.approvers.len() >= approval.required {
             let mut still = Vec::with_capacity(row.approvers.len());
             for person in &row.approvers {
@@ -197,8 +198,8 @@ impl Service {
         stage.save()
     }
 
-    /// Ends a run whose definition cannot be read.
-    pub(crate) fn break_off(&self, tx: &mut WriteTx, act: &mut Act, key: RunKey, message: &str) -> Result<(), WorkflowError> {
+    /// Fails a run whose definition is not readable.
+    pub(crate) fn fail_unreadable(&self, tx: &mut WriteTx, act: &mut Act, key: RunKey, message: &str) -> Result<(), WorkflowError> {
         let Some(mut run) = repo::runs::get(tx, key)?.filter(|run| !run.status.has_ended()) else { return Ok(()) };
         let before = run.status;
         run.error = Some(RunError { code: "definition_invalid".to_owned(), message: message.to_owned(), step: None });
@@ -211,7 +212,7 @@ impl Service {
         self.after_end(tx, act, &run)
     }
 
-    /// Tells of the end of a run, lets in the next that queues, and wakes the run that waits for it.
+    /// Appends the event of a run's end, starts the next queued run, and wakes the run that waits for it.
     pub(super) fn after_end(&self, tx: &mut WriteTx, act: &mut Act, run: &Run) -> Result<(), WorkflowError> {
         let kind = match run.status {
             RunStatus::Succeeded => &RUN_SUCCEEDED,
@@ -223,13 +224,13 @@ impl Service {
         if let Some(key) = &run.concurrency_key {
             let limit = match self.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version)) {
                 Ok(definition) => definition.concurrency.as_ref().map_or(1, |policy| policy.limit),
-                // A version that is gone must not hold up its queue.
+                // A missing version must not block its queue.
                 Err(WorkflowError::NotFound) => 1,
                 Err(error) => return Err(error),
             };
             let going = repo::runs::with_concurrency_key(tx, run.tenant_id, run.workflow_id, key, false, limit)?;
             let queue = repo::runs::with_concurrency_key(tx, run.tenant_id, run.workflow_id, key, true, 1)?;
-            // A run that ended while it queued leaves no place behind.
+            // A run that was still queued when it ended frees no place.
             if let Some(next) = queue.first().filter(|_| going.len() < limit)
                 && let Some(mut next) = repo::runs::get(tx, *next)?
             {

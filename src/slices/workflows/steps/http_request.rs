@@ -1,7 +1,8 @@
-//! A request to somebody else's server, through the kernel's egress, which judges every address. It carries an `Idempotency-Key` that
-//! is the same for every attempt.
+//! A request to another server, through the kernel's egress, which checks every address. Every attempt has the same
+//! `Idempotency-Key`.
 //!
-//! Named secrets are put in at the moment of sending, for the server that the request goes to. They are taken out of what comes back.
+//! Named secrets are filled in when the request is sent, and only for the servers that the secret allows. They are removed from the
+//! response.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,7 +17,7 @@ use tenantd_base::{
 };
 use tenantd_egress::{Audience, Egress, MAX_BODY_BYTES, Request, Response, TargetUrl, without_query};
 use tenantd_platform::Tenants;
-use tenantd_secrets::{Asked, Refusal, Vault};
+use tenantd_secrets::{Refusal, RevealRequest, Vault};
 use tenantd_store::{
     ReadTx,
     steps::{Call, CallFuture, LocalError, Planned, Planning, RemoteStep, SecretPlace, StepDone, StepError, StepType},
@@ -26,7 +27,7 @@ use super::super::{definition::is_bare_reference, language::is_template};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const HIDDEN: &str = "[hidden]";
-/// Headers that tell who one is. Any whose name ends like a secret's is hidden as well.
+/// Headers that carry credentials. Headers with the endings below are hidden as well.
 const SECRET_HEADERS: [&str; 5] = ["authorization", "proxy-authorization", "cookie", "x-api-key", "x-auth"];
 const SECRET_ENDINGS: [&str; 4] = ["-key", "-token", "-secret", "-password"];
 
@@ -37,7 +38,7 @@ pub(crate) struct HttpRequest {
     pub(crate) vault: Vault,
 }
 
-/// What is sent, and the secrets in it.
+/// A request and the secrets in it.
 struct Prepared {
     request: Request,
     secrets: Vec<Secret>,
@@ -60,29 +61,30 @@ impl HttpRequest {
         Audience { allow_loopback: kind == Some(TenantKind::Evaluation) }
     }
 
-    /// Puts the named secrets in, if all of them may go where the request goes.
+    /// Fills in the named secrets, if all of them are allowed at the target.
     async fn prepare(&self, call: &Call) -> Result<Prepared, StepError> {
         let mut with = call.with.clone();
         let mut known: BTreeMap<&str, Secret> = BTreeMap::new();
         for name in call.secrets.iter().flat_map(SecretText::names) {
             let url = target(&with)?;
-            let asked = Asked { tenant_id: call.tenant_id, workflow_id: call.workflow_id, url: &url };
+            let asked = RevealRequest { tenant_id: call.tenant_id, workflow_id: call.workflow_id, url: &url };
             known.insert(name, self.vault.reveal(asked, name).await.map_err(|refusal| refused(&refusal))?);
         }
         let mut sensitive = Vec::new();
         for text in &call.secrets {
             let filled = text.filled(|name| known.get(name)).zip(with.pointer_mut(&text.pointer));
-            let (filled, place) = filled.ok_or_else(|| invalid(format!("{}: the place of a secret is gone", text.pointer)))?;
+            let (filled, place) =
+                filled.ok_or_else(|| invalid(format!("{}: the text that the secret belongs to is missing", text.pointer)))?;
             *place = Value::String(filled.expose().to_owned());
             sensitive.push(text.pointer.as_str());
         }
         Ok(Prepared { request: self.request(call, &with, &sensitive)?, secrets: known.into_values().collect() })
     }
 
-    /// `sensitive` are pointers to texts with secrets in them.
+    /// `sensitive` are the pointers of texts that contain secrets.
     fn request(&self, call: &Call, with: &Value, sensitive: &[&str]) -> Result<Request, StepError> {
         let text = |name: &str| with.get(name).and_then(Value::as_str);
-        let method = text("method").unwrap_or("GET").parse::<Method>().map_err(|_| invalid("/method: is no method"))?;
+        let method = text("method").unwrap_or("GET").parse::<Method>().map_err(|_| invalid("/method: not a valid HTTP method"))?;
         let url = target(with)?;
         let mut headers = HeaderMap::new();
         let (body, content_type) = match with.get("body") {
@@ -94,13 +96,17 @@ impl HttpRequest {
             headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         }
         for (name, value) in with.get("headers").and_then(Value::as_object).into_iter().flatten() {
-            let wrong = || invalid(format!("/headers/{name}: is no header"));
+            let wrong = || invalid(format!("/headers/{name}: not a valid header"));
             let header = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
             let mut value = HeaderValue::from_str(value.as_str().unwrap_or_default()).map_err(|_| wrong())?;
             value.set_sensitive(is_secret(name) || sensitive.contains(&format!("/headers/{}", pointer_part(name)).as_str()));
             headers.insert(header, value);
         }
-        headers.insert(IDEMPOTENCY_KEY, HeaderValue::from_str(&call.idempotency_key).map_err(|_| invalid("the key of the step"))?);
+        headers.insert(
+            IDEMPOTENCY_KEY,
+            HeaderValue::from_str(&call.idempotency_key)
+                .map_err(|_| invalid("the idempotency key of the step is not a valid header value"))?,
+        );
         let timeout = with.get("timeout_seconds").and_then(Value::as_u64).map_or(call.timeout, Duration::from_secs);
         Ok(Request {
             method,
@@ -112,7 +118,7 @@ impl HttpRequest {
             ca_pem: None,
             pinned_certificate: None,
             max_body_bytes: MAX_BODY_BYTES,
-            // The other side can tell a repetition by its key.
+            // The receiver can recognize a repetition by its key.
             repeatable: true,
         })
     }
@@ -126,15 +132,15 @@ fn target(with: &Value) -> Result<TargetUrl, StepError> {
 fn refused(refusal: &Refusal) -> StepError {
     let message = match refusal {
         Refusal::Sealing(error) => {
-            tracing::error!(%error, "a named secret cannot be opened");
-            "the stored value cannot be opened: rotate the secret".to_owned()
+            tracing::error!(%error, "could not open a named secret");
+            "tenantd cannot decrypt the stored value; rotate the secret".to_owned()
         }
         other => other.to_string(),
     };
-    StepError { retryable: refusal.is_passing(), ..StepError::new(refusal.code(), message) }
+    StepError { retryable: refusal.is_transient(), ..StepError::new(refusal.code(), message) }
 }
 
-/// What the step makes of an answer. A server may repeat what it was sent.
+/// The output of the step for a response. A server may echo the secrets that it received.
 fn output(response: &Response, concealer: &Concealer) -> Value {
     let text = |name: header::HeaderName| response.headers.get(name).and_then(|value| value.to_str().ok());
     let content_type = concealer.conceal_text(text(header::CONTENT_TYPE).unwrap_or_default());
@@ -157,9 +163,9 @@ impl StepType for HttpRequest {
     }
 
     fn summary(&self) -> &'static str {
-        "Sends an HTTP request. Its output has `status` and `body`, at most 16 KiB of it. Statuses other than 2xx fail the step, unless \
-         `accept_statuses` has them; 408, 429 and 5xx are worth a retry. Redirects are not followed. `{{ secrets.NAME }}` stands for a \
-         named secret, in the value of a header and in texts of `body`; it is sent to the hosts that the secret names."
+        "Sends an HTTP request. The output has `status` and `body`, with at most 16 KiB. A status other than 2xx fails the step, unless \
+         `accept_statuses` contains it; 408, 429 and 5xx can be retried. Redirects are not followed. `{{ secrets.NAME }}` inserts a \
+         named secret in the value of a header or in texts of `body`. It is sent only to the hosts that the secret allows."
     }
 
     fn scopes(&self) -> Grants {
@@ -172,16 +178,16 @@ impl StepType for HttpRequest {
             "additionalProperties": false,
             "required": ["url"],
             "properties": {
-                "method": {"type": "string", "enum": ["GET", "POST", "PUT", "PATCH", "DELETE"], "description": "`GET` when absent."},
+                "method": {"type": "string", "enum": ["GET", "POST", "PUT", "PATCH", "DELETE"], "description": "The HTTP method. Defaults to `GET`."},
                 "url": {"type": "string", "minLength": 1, "maxLength": 2048},
                 "headers": {
                     "type": "object",
                     "maxProperties": 20,
                     "additionalProperties": {"type": "string", "maxLength": 4096},
-                    "description": "Values of headers that tell who one is are not shown in the record of the step, and are not written here in clear: \
+                    "description": "The record of the step does not show the values of headers with credentials. Do not write credentials here in plain text: \
                                     use a named secret, such as `Bearer {{ secrets.NAME }}`.",
                 },
-                "body": {"description": "A text as it is, anything else as JSON. Its texts can have named secrets in them."},
+                "body": {"description": "The request body: a text is sent unchanged, any other value as JSON. Its texts can contain named secrets."},
                 "timeout_seconds": {"type": "integer", "minimum": 1, "maximum": 60},
                 "accept_statuses": {"type": "array", "items": {"type": "integer", "minimum": 100, "maximum": 599}, "minItems": 1, "maxItems": 20},
             },
@@ -244,7 +250,7 @@ impl RemoteStep for HttpRequest {
             if accepted(&call.with, status) {
                 return Ok(StepDone { output: output(&response, &concealer), effects: Vec::new() });
             }
-            let message = format!("the answer had the status {status}");
+            let message = format!("the server responded with status {status}");
             Err(match status {
                 408 | 429 | 500..=599 => StepError::retryable("http_status", message),
                 _ => StepError::new("http_status", message),

@@ -1,7 +1,7 @@
-//! The catalogue of the types of steps that do something. Slices register them; the engine knows none of them by name.
+//! The catalog of step types. Slices register them; the engine knows none by name.
 //!
-//! **Invariant:** whoever holds [`Planners`] can describe, check and plan steps, on a snapshot; there is no way from there to what changes
-//! anything or calls out. A dry run holds nothing else.
+//! **Invariant:** code that holds [`Planners`] can describe, check and plan steps on a snapshot. It cannot reach code that changes
+//! data or calls other servers. A dry run holds nothing else.
 
 mod http_request;
 
@@ -20,7 +20,7 @@ use super::language::is_template;
 
 pub(super) use http_request::HttpRequest;
 
-/// The code of a step or a run that the tenant has no quota left for.
+/// The error code of a step or run that exceeds a quota of the tenant.
 pub(super) const QUOTA_EXCEEDED: &str = "quota_exceeded";
 
 #[derive(Debug)]
@@ -29,15 +29,15 @@ struct Registered {
     schema: BodySchema,
 }
 
-/// What can be known of the types of steps without doing any.
+/// Describes, checks and plans the step types without running any.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Planners(Arc<BTreeMap<&'static str, Registered>>);
 
-/// What does them.
+/// Runs the steps.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Appliers(Arc<BTreeMap<&'static str, Applier>>);
 
-/// Separates what plans the registered steps from what does them.
+/// Splits the registered steps into planners and appliers.
 pub(super) fn catalogue(entries: impl IntoIterator<Item = StepEntry>) -> Result<(Planners, Appliers), String> {
     let (mut planners, mut appliers) = (BTreeMap::new(), BTreeMap::new());
     for StepEntry { step, applier } in entries {
@@ -48,7 +48,7 @@ pub(super) fn catalogue(entries: impl IntoIterator<Item = StepEntry>) -> Result<
     Ok((Planners(Arc::new(planners)), Appliers(Arc::new(appliers))))
 }
 
-/// Compiles a schema that brings its `components` along.
+/// Compiles a schema that contains its own `components`.
 pub(super) fn compile(schema: &Value) -> Result<BodySchema, String> {
     let components = schema.get("components").cloned().unwrap_or_else(|| json!({}));
     BodySchema::new(schema, &components)
@@ -63,7 +63,7 @@ impl Planners {
         self.0.values().map(|registered| &registered.step)
     }
 
-    /// All that is wrong with the `with` of a step of this type.
+    /// Returns everything that is wrong with the `with` of a step of this type.
     pub(super) fn check(&self, name: &str, with: &Value) -> Vec<Fault> {
         self.0.get(name).map(|registered| faults(&registered.schema, with)).unwrap_or_default()
     }
@@ -75,7 +75,7 @@ impl Appliers {
     }
 }
 
-/// All that is wrong with a value. What a template stands for is not known before it is filled in, and is not judged.
+/// Returns everything that is wrong with a value. Templates are not checked, because their values are not known yet.
 pub(super) fn faults(schema: &BodySchema, value: &Value) -> Vec<Fault> {
     let errors = schema.check(value).err().map(|found| found.errors).unwrap_or_default();
     errors.into_iter().filter_map(|error| fault(error, value)).collect()

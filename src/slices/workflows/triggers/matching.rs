@@ -1,4 +1,4 @@
-//! What an event leads to, worked out on a worker: which workflows start, which waiting runs go on.
+//! Determines on a worker what an event causes: which workflows start and which waiting runs continue.
 
 use serde_json::{Map, Value};
 
@@ -18,7 +18,7 @@ use super::super::{
     service::{MAX_DEPTH, NewRun, ReadyRun, Service, depth_below},
 };
 
-/// What an event leads to.
+/// What an event causes.
 #[derive(Debug)]
 pub(super) struct Consequences {
     /// The number of the event.
@@ -26,18 +26,18 @@ pub(super) struct Consequences {
     pub(super) intent: Intent,
     pub(super) body: Value,
     pub(super) starts: Vec<(Workflow, ReadyRun)>,
-    /// Runs that may wait for it; each is asked by itself.
+    /// Runs that may wait for the event. Each is checked separately.
     pub(super) waiting: Vec<RunKey>,
 }
 
-/// A step of a run that goes on with the event.
+/// A step of a run that continues because of the event.
 #[derive(Clone, Debug)]
 pub(super) struct Woken {
     pub(super) key: RunKey,
     pub(super) token: Token,
 }
 
-/// What the event leads to, if anything.
+/// What the event causes. `None` if nothing.
 pub(super) fn consequences(
     service: &Service,
     tx: &impl Read,
@@ -53,7 +53,7 @@ pub(super) fn consequences(
     let waiting = repo::runs::waiting_for(tx, tenant, &event.record.kind, about)?;
     let cause: Option<RunId> = body.pointer("/cause/run_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
     let depth = cause.map(|run| depth_below(tx, (tenant, run))).transpose()?.unwrap_or(0);
-    // One that is refused for its depth is reported once, and starts nothing itself.
+    // A run that exceeds the depth limit is reported once, and starts nothing itself.
     if depth > MAX_DEPTH + 1 {
         workflows.clear();
     }
@@ -63,7 +63,7 @@ pub(super) fn consequences(
     names.insert("event".to_owned(), body.clone());
     names.insert("inputs".to_owned(), Value::Object(Map::new()));
     let context = Context::new(&names);
-    // Apart from those that the transaction draws.
+    // Separate from the ids that the transaction draws.
     let mut ids = Intent::new(tenant, now, intent.actor.clone()).begin().entropy;
     let mut starts = Vec::new();
     for workflow in workflows {
@@ -99,20 +99,20 @@ fn program(
     match service.program(tx, budget, (workflow.tenant_id, workflow.id, workflow.version)) {
         Ok(program) => Ok(Some(program)),
         Err(WorkflowError::Invalid(faults)) => {
-            tracing::warn!(workflow = %workflow.id, ?faults, "this release does not accept the workflow; the event does not start it");
+            tracing::warn!(workflow = %workflow.id, ?faults, "this release refuses the workflow's definition, so the event does not start it");
             Ok(None)
         }
         Err(error) => Err(error),
     }
 }
 
-/// Whether one of the workflow's triggers wants the event. A condition that cannot be evaluated does not hold.
+/// Whether one of the workflow's triggers matches the event. A condition that fails to evaluate does not hold.
 fn wanted(program: &Program, workflow: &Workflow, kind: &str, context: &Context, budget: &Budget) -> bool {
     let wants = |trigger: &Trigger| match trigger {
         Trigger::Event { kind: wanted, condition } if wanted == kind => match condition {
             None => true,
             Some(text) => language::holds(text, context, budget).unwrap_or_else(|error| {
-                tracing::debug!(workflow = %workflow.id, %error, "a trigger condition could not be evaluated");
+                tracing::debug!(workflow = %workflow.id, %error, "could not evaluate a trigger condition");
                 metrics::counter!("tenantd_workflow_conditions_failed_total", "code" => error.code()).increment(1);
                 false
             }),
@@ -122,7 +122,7 @@ fn wanted(program: &Program, workflow: &Workflow, kind: &str, context: &Context,
     program.definition.triggers.iter().any(wants)
 }
 
-/// The steps of a run that go on with the event.
+/// The steps of a run that continue because of the event.
 pub(super) fn woken(
     service: &Service,
     tx: &impl Read,
@@ -141,7 +141,7 @@ pub(super) fn woken(
     Ok(found)
 }
 
-/// Whether a token waits for this kind of event about this resource, and has since before it.
+/// Whether a token waits for this kind of event about this resource, and has waited since before it.
 pub(super) fn is_about(token: &Token, number: u64, body: &Value) -> bool {
     let Some((kind, resource, after)) = token.awaited() else { return false };
     let about = body.pointer("/resource/id").and_then(Value::as_str);
@@ -159,7 +159,7 @@ fn holds(
 ) -> Result<bool, WorkflowError> {
     let program = match service.program(tx, budget, (run.tenant_id, run.workflow_id, run.workflow_version)) {
         Ok(program) => program,
-        // The engine ends a run whose definition this release does not accept.
+        // The engine ends a run whose definition this release refuses.
         Err(WorkflowError::Invalid(_) | WorkflowError::NotFound) => return Ok(false),
         Err(error) => return Err(error),
     };
@@ -169,6 +169,6 @@ fn holds(
     let Some(condition) = condition else { return Ok(true) };
     let mut names = names(tx, run, &program, token, step)?;
     names.insert("event".to_owned(), body.clone());
-    // A condition that cannot be evaluated for this event does not hold for it.
+    // A condition that fails to evaluate for this event does not hold for it.
     Ok(language::holds(condition, &Context::new(&names), budget).unwrap_or(false))
 }

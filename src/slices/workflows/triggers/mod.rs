@@ -1,8 +1,8 @@
-//! Events start runs, and runs that wait for an event go on with it.
+//! Events start runs, and continue runs that wait for them.
 //!
-//! The reader follows the log and only asks indexes: an event that may concern a workflow of its tenant is put into that tenant's queue.
-//! The workers take the queues of different tenants at the same time, each in its order. So conditions that take long delay the triggers of
-//! their own tenant and of nobody else. **Invariant:** an event leaves its queue in the transaction of what it has led to.
+//! The reader follows the log and only looks at indexes: it puts an event that may concern a workflow of its tenant into that
+//! tenant's queue. The workers process the queues of different tenants concurrently, each in order. Slow conditions therefore delay
+//! only the triggers of their own tenant. **Invariant:** an event leaves its queue in the transaction that stores what it caused.
 
 mod matching;
 mod reader;

@@ -1,7 +1,7 @@
-//! Reads the log behind a cursor and puts events into the queues of tenants. Looks at indexes only, never at a program.
+//! Reads the log from a cursor and puts events into the queues of tenants. Looks only at indexes, never at a program.
 //!
-//! While no event concerns anybody the cursor is kept in memory and written now and then: events that nobody wanted may be read again
-//! after a restart. They are none of the business of a workflow that was made or changed after them.
+//! While no event concerns a workflow, the cursor stays in memory and is written only occasionally, so a restart may read such
+//! events again. That is safe: they cannot start workflows that were created or changed after them.
 
 use std::{
     sync::{
@@ -33,7 +33,7 @@ pub(crate) struct EventReader {
     store: Store,
     tenants: Tenants,
     seen: AtomicU64,
-    /// The last event that was looked at, and the last that the store knows of.
+    /// The last event that was read, and the last one that the stored cursor covers.
     position: Mutex<Option<(u64, u64)>>,
 }
 
@@ -56,11 +56,11 @@ impl EventReader {
     }
 }
 
-/// Whether a workflow may start by the event, or a run may go on with it.
+/// Whether a workflow may start because of the event, or a run may continue.
 fn concerns(tx: &impl Read, event: &Event) -> Result<bool, StoreError> {
     let (tenant, kind) = (event.record.tenant_id, &event.record.kind);
     let armed = repo::workflows::by_event(tx, tenant, kind)?.iter().any(|workflow| workflow.armed_seq < event.record.number);
-    Ok(armed || repo::runs::anybody_waits_for(tx, tenant, kind)?)
+    Ok(armed || repo::runs::any_waiting_for(tx, tenant, kind)?)
 }
 
 impl Task for EventReader {
@@ -84,8 +84,8 @@ impl Task for EventReader {
             None => self.store.read(|tx| events::cursor(tx, CURSOR).map(|seq| (seq, seq)))?,
         };
         let (last, found) = self.store.read(|tx| {
-            if !repo::workflows::any_by_event(tx)? && !repo::runs::anybody_waits(tx)? {
-                // In this very snapshot nobody wants anything, and whoever comes later wants later events only.
+            if !repo::workflows::any_by_event(tx)? && !repo::runs::any_waiting(tx)? {
+                // In this snapshot nothing waits for an event, and what is created later only wants later events.
                 return Ok((Some(events::head(tx)?).filter(|head| *head > looked), Vec::new()));
             }
             let events = events::read_batch(tx, looked, BATCH)?;

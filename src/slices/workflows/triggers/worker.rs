@@ -1,4 +1,4 @@
-//! Takes the queues of tenants: many at the same time, and each in its order. Conditions are evaluated in the turn of their tenant.
+//! Processes the queues of tenants: many concurrently, each in order. Conditions are evaluated in the turn of their tenant.
 
 use std::{
     collections::HashSet,
@@ -35,14 +35,14 @@ use super::{
     matching::{self, Consequences, Woken},
 };
 
-/// Tenants whose queues are taken at the same time.
+/// How many tenants' queues are processed concurrently.
 const TENANTS: usize = 64;
-/// Events of a tenant that share a commit.
+/// How many events of a tenant share a commit.
 const BATCH: usize = 32;
-/// Waiting runs that are asked, and let go on, at once.
+/// How many waiting runs are checked and continued at once.
 const RUNS_AT_ONCE: usize = 100;
 /// How long the queue of a tenant rests after a failure.
-const REST: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 struct Shared {
@@ -52,7 +52,7 @@ struct Shared {
     engine: Engine,
     programs: Programs,
     tenants: Tenants,
-    /// Tenants whose queue is being taken.
+    /// Tenants whose queue is being processed.
     taken: Mutex<HashSet<TenantId>>,
     ended: Notify,
     stopping: AtomicBool,
@@ -68,7 +68,7 @@ impl Shared {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Works on a snapshot in the turn of the tenant.
+    /// Runs `work` on a snapshot when it is the tenant's turn.
     async fn on_worker<T: Send + 'static>(
         &self,
         tenant: TenantId,
@@ -79,7 +79,7 @@ impl Shared {
     }
 }
 
-/// The task that finds queues with something in them.
+/// The task that finds non-empty queues.
 #[derive(Debug)]
 pub(crate) struct TriggerWorkers {
     shared: Arc<Shared>,
@@ -111,13 +111,13 @@ impl TriggerWorkers {
     }
 }
 
-/// The queue of a tenant that is being taken. Dropped, it can be taken again.
-struct Taken {
+/// The queue of a tenant that is being processed. When dropped, it can be taken again.
+struct QueueGuard {
     shared: Arc<Shared>,
     tenant: TenantId,
 }
 
-impl Drop for Taken {
+impl Drop for QueueGuard {
     fn drop(&mut self) {
         self.shared.taken().remove(&self.tenant);
         self.shared.ended.notify_waiters();
@@ -125,18 +125,18 @@ impl Drop for Taken {
     }
 }
 
-/// Works off the queue of a tenant.
-async fn take(taken: Taken) {
-    let Taken { shared, tenant } = &taken;
+/// Processes the queue of a tenant.
+async fn take(taken: QueueGuard) {
+    let QueueGuard { shared, tenant } = &taken;
     while !shared.is_stopping() {
         let _turn = shared.store.shares().turn_in_background(*tenant).await;
         match take_some(shared, *tenant).await {
             Ok(true) => {}
             Ok(false) => return,
             Err(error) => {
-                tracing::warn!(tenant = %tenant, %error, "events could not be matched with workflows; tenantd retries");
+                tracing::warn!(tenant = %tenant, %error, "could not match events with workflows; tenantd retries");
                 tokio::select! {
-                    () = tokio::time::sleep(REST) => {}
+                    () = tokio::time::sleep(RETRY_DELAY) => {}
                     () = shared.stop.notified() => {}
                 }
                 return;
@@ -145,7 +145,7 @@ async fn take(taken: Taken) {
     }
 }
 
-/// The next events of a tenant. Whether there were any.
+/// Processes the next events of a tenant. Returns whether there were any.
 async fn take_some(shared: &Shared, tenant: TenantId) -> Result<bool, WorkflowError> {
     let queued = shared.store.read(|tx| repo::queue::first_of(tx, tenant, BATCH))?;
     if queued.is_empty() {
@@ -153,13 +153,13 @@ async fn take_some(shared: &Shared, tenant: TenantId) -> Result<bool, WorkflowEr
     }
     let now = shared.clocks.now(tenant);
     let mut found = Vec::new();
-    // The events of a tenant that was suspended meanwhile start nothing.
+    // Events start nothing if the tenant was suspended in the meantime.
     let matched = if shared.tenants.is_suspended(tenant)? { &[] } else { queued.as_slice() };
     for seq in matched {
         let seq = *seq;
         let work = move |service: &Service, tx: &ReadTx, budget: &Budget| match events::read_one(tx, seq)? {
             Some(event) => matching::consequences(service, tx, &event, now, budget),
-            // Retention was faster than this tenant's turn.
+            // Retention removed the event before this tenant's turn.
             None => Ok(None),
         };
         found.extend(shared.on_worker(tenant, work).await?);
@@ -185,7 +185,7 @@ async fn take_some(shared: &Shared, tenant: TenantId) -> Result<bool, WorkflowEr
     Ok(true)
 }
 
-/// Lets the runs go on that wait for the event. Each goes on once, however often this is done.
+/// Continues the runs that wait for the event. Each continues once, even if this is repeated.
 async fn wake_runs(shared: &Shared, tenant: TenantId, consequences: &Consequences) -> Result<(), WorkflowError> {
     let number = consequences.number;
     for keys in consequences.waiting.chunks(RUNS_AT_ONCE) {
@@ -202,13 +202,13 @@ async fn wake_runs(shared: &Shared, tenant: TenantId, consequences: &Consequence
             continue;
         }
         let (service, intent, body) = (shared.service.clone(), consequences.intent.clone(), consequences.body.clone());
-        shared.store.write(move |tx| go_on(&service, tx, &intent, number, &body, &woken)).await?;
+        shared.store.write(move |tx| resume_runs(&service, tx, &intent, number, &body, &woken)).await?;
     }
     Ok(())
 }
 
-/// Lets each run go on whose step still waits for the event, as it did when it was asked.
-fn go_on(
+/// Continues each run whose step still waits for the event as it did when it was checked.
+fn resume_runs(
     service: &Service,
     tx: &mut WriteTx,
     intent: &Intent,
@@ -234,7 +234,7 @@ fn go_on(
     Ok(())
 }
 
-/// The event ends the wait of a step, if the tenant has room for it.
+/// Finishes the waiting step with the event, if the tenant has room for it.
 fn finish(service: &Service, tx: &mut WriteTx, act: &mut Act, key: RunKey, token: u32, body: &Value) -> Result<(), WorkflowError> {
     let Some(mut stage) = Stage::open(service, tx, act, key)? else { return Ok(()) };
     stage.finish(token, None, body.clone(), &[])?;
@@ -242,13 +242,13 @@ fn finish(service: &Service, tx: &mut WriteTx, act: &mut Act, key: RunKey, token
     ensure_room(tx, &run)
 }
 
-/// Starts a run by an event, unless the event has started one already.
+/// Starts a run for an event, unless the event has already started one.
 fn start(service: &Service, tx: &mut WriteTx, act: &mut Act, seen: &Workflow, ready: &ReadyRun) -> Result<(), WorkflowError> {
     let RunTrigger::Event { id, .. } = ready.trigger() else { return Ok(()) };
     if repo::runs::started_by(tx, seen.tenant_id, seen.id, *id)?.is_some() {
         return Ok(());
     }
-    // It may have been changed since the event was matched.
+    // The workflow may have changed since the event was matched.
     match repo::workflows::get(tx, seen.tenant_id, seen.id)? {
         Some(workflow) if workflow.is_live() && workflow.version == seen.version => {
             service.start_within_quotas(tx, act, &workflow, ready)
@@ -277,7 +277,7 @@ impl Task for TriggerWorkers {
         let shared = &self.shared;
         self.seen.store(shared.store.version(catalog::WORKFLOW_TRIGGER_QUEUE), Ordering::SeqCst);
         let busy = shared.taken().len();
-        // Those that are taken already may stand in front.
+        // Queues that are already being processed may come first.
         let waiting = shared.store.read(|tx| repo::queue::tenants(tx, 2 * TENANTS))?;
         let mut free = TENANTS.saturating_sub(busy);
         for tenant in waiting {
@@ -286,7 +286,7 @@ impl Task for TriggerWorkers {
             }
             if shared.taken().insert(tenant) {
                 free -= 1;
-                let (shares, taken) = (shared.store.shares().clone(), Taken { shared: shared.clone(), tenant });
+                let (shares, taken) = (shared.store.shares().clone(), QueueGuard { shared: shared.clone(), tenant });
                 tokio::spawn(async move { shares.work_for(tenant, take(taken)).await });
             }
         }
@@ -295,7 +295,7 @@ impl Task for TriggerWorkers {
 
     fn concern(&self) -> Option<String> {
         let stalled = self.shared.programs.stalled();
-        (stalled > 0).then(|| format!("{stalled} workers have evaluated one program for longer than a second"))
+        (stalled > 0).then(|| format!("{stalled} workers have been evaluating one program for longer than a second"))
     }
 
     async fn finish(&self) -> Result<(), TaskError> {

@@ -1,4 +1,4 @@
-//! Who waits for whom, and what work is charged.
+//! Who waits for whom, and how work is charged.
 
 use super::*;
 use crate::{clock::Timestamp, entropy::Entropy};
@@ -11,7 +11,7 @@ fn party(seed: u64) -> Party {
     tenant(seed).into()
 }
 
-/// Each tenant's use in seconds, on two processors. How long the first waits after some more time.
+/// How long the first tenant waits after `later`, given each tenant's use in seconds on two processors.
 fn wait_of_first(used: &[f64], later: Duration) -> Option<Duration> {
     let (shares, now) = (Shares::with_processors(2.0), instant());
     let mut state = shares.state();
@@ -22,15 +22,15 @@ fn wait_of_first(used: &[f64], later: Duration) -> Option<Duration> {
 }
 
 #[test]
-fn a_tenant_waits_only_for_others_and_only_if_it_uses_more_than_its_share() {
+fn a_tenant_above_its_share_waits_for_others() {
     let soon = Duration::ZERO;
     assert_eq!(wait_of_first(&[60.0], soon), None, "nobody else works");
     assert_eq!(wait_of_first(&[60.0, 0.01], soon), Some(WAIT.1));
     assert_eq!(wait_of_first(&[60.0, 0.01], RECENT), None, "the other has ended");
     assert_eq!(wait_of_first(&[0.99, 0.01], soon), None, "half of two processors");
     assert!(wait_of_first(&[1.05, 0.01], soon).is_some());
-    assert_eq!(wait_of_first(&[0.01, 60.0], soon), None, "the other is the busy one");
-    assert_eq!(wait_of_first(&[0.99, 0.99], soon), None, "both have what there is");
+    assert_eq!(wait_of_first(&[0.01, 60.0], soon), None, "only the other is busy");
+    assert_eq!(wait_of_first(&[0.99, 0.99], soon), None, "both share everything");
     assert!(wait_of_first(&[0.99, 0.99, 0.01], soon).is_some(), "both leave room for the third");
 }
 
@@ -50,15 +50,15 @@ fn a_busy_tenant_waits_for_the_readers_of_the_log_while_others_work() {
     let (shares, now) = (Shares::with_processors(2.0), instant());
     let mut state = shares.state();
     state.account(party(1), now).used.processors = BUSY * 2.0;
-    assert_eq!(state.wait(party(1), MOST_BACKLOG + 1, now), None, "nobody else works");
+    assert_eq!(state.wait(party(1), MAX_BACKLOG + 1, now), None, "nobody else works");
     state.account(party(2), now).used.processors = 0.01;
-    assert_eq!(state.wait(party(1), MOST_BACKLOG, now), None);
-    assert_eq!(state.wait(party(1), MOST_BACKLOG + 1, now), Some(WAIT.1));
-    assert_eq!(state.wait(party(2), MOST_BACKLOG + 1, now), None, "the other is not busy");
+    assert_eq!(state.wait(party(1), MAX_BACKLOG, now), None);
+    assert_eq!(state.wait(party(1), MAX_BACKLOG + 1, now), Some(WAIT.1));
+    assert_eq!(state.wait(party(2), MAX_BACKLOG + 1, now), None, "the other is not busy");
 }
 
 #[tokio::test]
-async fn refusals_are_charged_to_the_network_that_they_come_from() {
+async fn refusals_are_charged_to_their_network() {
     let at = |address: &str| Party::at(address.parse().unwrap());
     assert_eq!(at("2001:db8::1"), at("2001:db8::ffff:2"));
     assert_ne!(at("2001:db8::1"), at("2001:db8:0:1::1"));
@@ -75,16 +75,16 @@ async fn refusals_are_charged_to_the_network_that_they_come_from() {
 }
 
 #[test]
-fn what_nobody_is_charged_for_is_added_in_proportion() {
+fn uncharged_work_is_added_in_proportion() {
     let mut writer = Resource::new(1.0, Duration::ZERO);
-    let later = writer.since + ESTIMATED_EVERY;
+    let later = writer.since + ESTIMATE_INTERVAL;
     assert!((writer.charge(0.1, writer.since, || Duration::ZERO) - 0.1).abs() < f64::EPSILON, "nothing is known yet");
     assert!((writer.charge(0.1, later, || Duration::from_millis(500)) - 0.25).abs() < 0.001);
     assert!((writer.charge(0.1, later, || Duration::ZERO) - 0.25).abs() < 0.001);
 }
 
 #[test]
-fn use_fades() {
+fn use_decays() {
     let mut account = Account::new(instant());
     account.used = Use { processors: 2.0, writer: 1.0 };
     assert!((account.used(account.at + Duration::from_secs(1)).processors - 0.735).abs() < 0.01);
@@ -116,7 +116,7 @@ async fn work_is_charged_to_its_tenant_with_its_panics() {
 }
 
 #[tokio::test]
-async fn requests_that_wait_are_bounded_and_others_pass_them() {
+async fn waiting_requests_are_bounded() {
     let shares = Shares::default();
     shares.charge_processors(tenant(1), Duration::from_hours(1));
     shares.charge_processors(tenant(2), Duration::from_micros(1));

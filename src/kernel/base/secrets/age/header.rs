@@ -1,5 +1,5 @@
-//! The header: a stanza for each recipient with the file key, and a code over all of it under the file key. Stanzas of types that are not
-//! known are passed over.
+//! The header: one stanza per recipient with the file key, and a MAC over all of it under the file key. Stanzas of unknown types
+//! are skipped.
 
 use std::io::{BufRead, Read};
 
@@ -16,9 +16,9 @@ const VERSION: &str = "age-encryption.org/v1";
 const STANZA: &str = "-> ";
 const X25519: &str = "X25519";
 const END: &str = "---";
-/// Full lines of a stanza's body. The last line is shorter, or empty.
+/// The length of the full lines of a stanza's body. The last line is shorter, or empty.
 const COLUMNS: usize = 64;
-/// The longest header that is read: the key is not known before its end.
+/// The longest header that is read. The key is not known before its end.
 const MAX_BYTES: u64 = 65_536;
 
 pub(super) fn write(file_key: &FileKey, recipients: &[Recipient], entropy: &mut Entropy) -> Result<Vec<u8>, AgeError> {
@@ -37,7 +37,7 @@ pub(super) fn write(file_key: &FileKey, recipients: &[Recipient], entropy: &mut 
     Ok(text.into_bytes())
 }
 
-/// Reads to the end of the header, and gives the file key that one of the identities opens.
+/// Reads the header and returns the file key that one of the identities opens.
 pub(super) fn read(input: &mut impl BufRead, identities: &[Identity]) -> Result<FileKey, AgeError> {
     let mut lines = Lines { input: input.take(MAX_BYTES), seen: Vec::new() };
     if lines.next()? != VERSION {

@@ -1,4 +1,4 @@
-//! Identities, which open files, and recipients, which files are encrypted for, as the age tool writes them.
+//! Identities, which open files, and recipients, which files are encrypted for, in the notation of the age tool.
 
 use std::{fmt, str::FromStr};
 
@@ -16,7 +16,7 @@ const WRAP_PURPOSE: &[u8] = b"age-encryption.org/v1/X25519";
 /// A file key with its tag.
 pub(super) const WRAPPED_BYTES: usize = 32;
 
-/// Whom a file is encrypted for. It is no secret.
+/// The recipient of an encrypted file. It is not secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Recipient([u8; 32]);
 
@@ -24,7 +24,7 @@ pub struct Recipient([u8; 32]);
 #[derive(Clone)]
 pub struct Identity(StaticSecret);
 
-/// A file key as one recipient gets it.
+/// A file key that is encrypted for one recipient.
 pub(super) struct Wrapped {
     pub(super) share: [u8; 32],
     pub(super) body: [u8; WRAPPED_BYTES],
@@ -53,14 +53,14 @@ impl Identity {
         Recipient(PublicKey::from(&self.0).to_bytes())
     }
 
-    /// The identities in the text of a file: one a line, with empty lines and comments between them.
+    /// Parses a file with one identity per line. Empty lines and comments are skipped.
     pub fn parse_file(text: &str) -> Result<Vec<Self>, AgeError> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
         let found = lines.map(str::parse).collect::<Result<Vec<Self>, AgeError>>()?;
         if found.is_empty() { Err(AgeError::Identity) } else { Ok(found) }
     }
 
-    /// As the age tool writes it.
+    /// The text form of the age tool.
     pub fn to_text(&self) -> Result<Secret, AgeError> {
         let bytes = Zeroizing::new(self.0.to_bytes());
         bech32::encode_upper::<Bech32>(IDENTITY_PREFIX, bytes.as_slice()).map(Secret::new).map_err(|_| AgeError::Identity)
@@ -77,7 +77,7 @@ impl Identity {
     }
 }
 
-/// A key of its own for each wrapped file key, so that its nonce can be zero.
+/// Each wrapped file key has its own key, so its nonce can be zero.
 fn wrapping_key(shared: &SharedSecret, share: &[u8; 32], recipient: &Recipient) -> Result<LessSafeKey, AgeError> {
     if !shared.was_contributory() {
         return Err(AgeError::Recipient);

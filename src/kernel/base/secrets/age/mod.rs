@@ -1,8 +1,8 @@
-//! The file format of the age tool (<https://age-encryption.org/v1>) with X25519 recipients: what is written here, `age --decrypt` opens, and
-//! the other way around. Reading and writing go chunk by chunk, so memory stays the same for every size.
+//! The file format of the age tool (<https://age-encryption.org/v1>) with X25519 recipients. `age --decrypt` opens files that are
+//! written here, and the other way around. Reading and writing work in chunks, so the memory use does not depend on the size.
 //!
-//! **Invariant:** a reader returns only bytes whose authentication it has checked. A file that was cut off ends with an error, never with a
-//! shorter content. The format does not prove who wrote a file: anyone who has the recipient can write one.
+//! **Invariant:** a reader returns only authenticated bytes. A truncated file ends with an error, never with shorter content. The
+//! format does not prove who wrote a file: anyone who has the recipient can write one.
 
 mod header;
 mod keys;
@@ -16,23 +16,23 @@ use zeroize::Zeroizing;
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgeError {
-    #[error("expected an age recipient, which begins with `age1`")]
+    #[error("expected an age recipient, which starts with `age1`")]
     Recipient,
-    #[error("expected an age identity, which begins with `AGE-SECRET-KEY-1`")]
+    #[error("expected an age identity, which starts with `AGE-SECRET-KEY-1`")]
     Identity,
     #[error("at least one recipient is needed")]
     NoRecipient,
-    #[error("this is no age file, or its header is damaged")]
+    #[error("this is not an age file, or its header is damaged")]
     Header,
     #[error("the file is encrypted for other identities")]
     OtherIdentity,
-    #[error("the file is damaged or was cut off")]
+    #[error("the file is damaged or was truncated")]
     Damaged,
     #[error(transparent)]
     Io(#[from] std::io::Error),
 }
 
-/// What the content of one file is encrypted under. Each recipient gets it wrapped.
+/// The key for the content of one file. Each recipient gets it wrapped.
 type FileKey = Zeroizing<[u8; 16]>;
 type Key = Zeroizing<[u8; 32]>;
 

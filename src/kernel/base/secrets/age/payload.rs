@@ -1,4 +1,4 @@
-//! The content: chunks of 64 KiB, each encrypted under a nonce that counts them and marks the last one.
+//! The content: chunks of 64 KiB. Each is encrypted with a nonce that counts the chunks and marks the last one.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 
@@ -36,7 +36,7 @@ impl Chunks {
     }
 }
 
-/// Encrypts what is written to it. Without [`Encryptor::finish`] the file is one that was cut off, and no reader accepts it.
+/// Encrypts what is written to it. Without [`Encryptor::finish`] the file is truncated, and no reader accepts it.
 pub struct Encryptor<W> {
     output: W,
     chunks: Chunks,
@@ -72,7 +72,7 @@ impl<W: Write> Encryptor<W> {
 
 impl<W: Write> Write for Encryptor<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // A full chunk waits for the byte after it: only then it is known not to be the last.
+        // A full chunk waits for the next byte, because only then it is known not to be the last.
         if self.plain.len() == CHUNK_BYTES && !bytes.is_empty() {
             self.write_chunk(false)?;
         }
@@ -81,7 +81,7 @@ impl<W: Write> Write for Encryptor<W> {
         Ok(taken)
     }
 
-    /// Passes on whole chunks only: the age format has no shorter ones but the last.
+    /// Passes on only whole chunks, because in the age format only the last chunk may be shorter.
     fn flush(&mut self) -> io::Result<()> {
         self.output.flush()
     }
@@ -92,7 +92,7 @@ pub struct Decryptor<R> {
     input: BufReader<R>,
     chunks: Chunks,
     buffer: Zeroizing<Vec<u8>>,
-    /// The decrypted bytes of the buffer, and how many of them were read.
+    /// The number of decrypted bytes in the buffer, and how many of them were read.
     length: usize,
     read: usize,
     ended: bool,
@@ -122,7 +122,7 @@ impl<R: Read> Decryptor<R> {
         let first = self.chunks.count == 0;
         let nonce = self.chunks.next_nonce(last);
         let opened = self.chunks.key.open_in_place(nonce, Aad::empty(), &mut self.buffer).map_err(|_| damaged())?;
-        // Only an empty file ends with an empty chunk: otherwise two files would have the same content.
+        // Only an empty file ends with an empty chunk. Otherwise two files could have the same content.
         if opened.is_empty() && !first {
             return Err(damaged());
         }

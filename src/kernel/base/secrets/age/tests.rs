@@ -1,4 +1,4 @@
-//! Round trips, files of the age tool itself, and files that somebody has changed.
+//! Round trips, files that the age tool has written, and files that were changed.
 
 use std::io::{Read, Write};
 
@@ -58,7 +58,7 @@ fn writes_and_reads_of_any_size_give_the_same_file() {
 }
 
 #[test]
-fn each_of_several_recipients_opens_a_file_and_nobody_else() {
+fn only_the_recipients_open_a_file() {
     let (first, second, other) = (identity(1), identity(2), identity(3));
     let file = encrypt(b"hello", &[first.recipient(), second.recipient()]);
     for identities in [vec![first.clone()], vec![second.clone()], vec![other.clone(), second]] {
@@ -83,7 +83,7 @@ fn every_flipped_bit_is_refused() {
 }
 
 #[test]
-fn a_file_that_was_cut_off_or_goes_on_is_refused() {
+fn a_truncated_or_extended_file_is_refused() {
     let identity = [identity(1)];
     let small = encrypt(b"what nobody may cut", &[identity[0].recipient()]);
     for length in 0..small.len() {
@@ -111,11 +111,11 @@ fn an_unfinished_file_is_refused() {
     let mut encryptor = Encryptor::new(&mut file, &[identity[0].recipient()], &mut Entropy::from_seed(7)).unwrap();
     encryptor.write_all(&content(70_000)).unwrap();
     drop(encryptor);
-    assert!(matches!(decrypt(&file, &identity), Err(AgeError::Io(error)) if error.to_string().contains("cut off")));
+    assert!(matches!(decrypt(&file, &identity), Err(AgeError::Io(error)) if error.to_string().contains("truncated")));
 }
 
 #[test]
-fn keys_read_back_and_others_are_refused() {
+fn keys_round_trip_and_wrong_ones_are_refused() {
     let identity = identity(1);
     let text = identity.to_text().unwrap();
     assert!(text.expose().starts_with("AGE-SECRET-KEY-1"));
@@ -134,12 +134,12 @@ fn keys_read_back_and_others_are_refused() {
 }
 
 #[test]
-fn a_point_of_low_order_is_no_recipient() {
+fn a_point_of_low_order_is_refused() {
     let zero: Recipient = bech32::encode::<bech32::Bech32>(bech32::Hrp::parse("age").unwrap(), &[0; 32]).unwrap().parse().unwrap();
     assert!(Encryptor::new(Vec::new(), &[zero], &mut Entropy::from_seed(7)).is_err());
 }
 
-/// Files that age 1.1.1 has written, for two identities; `mixed` has a recipient of another type too.
+/// Files that age 1.1.1 has written for two identities. `mixed` also has a recipient of another type.
 #[test]
 fn files_of_the_age_tool_open() {
     let identities = Identity::parse_file(include_str!("vectors/identities.txt")).unwrap();

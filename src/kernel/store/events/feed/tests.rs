@@ -1,4 +1,5 @@
-//! The sequences of tenants on a real store: interleaved, across segments, behind retention, and above the numbers of earlier releases.
+//! Tests of the tenants' sequences on a real store: interleaved, across segments, after retention, and above the numbers of
+//! earlier releases.
 
 use proptest::prelude::*;
 use serde_json::value::RawValue;
@@ -17,7 +18,7 @@ static HAPPENED: EventKind =
     EventKind { name: "thing.happened", summary: "", subject: "thing", schema: "Thing", reads: Grants::NONE, has_changes: false };
 
 #[test]
-fn the_stored_forms_are_those_that_were_written_down() {
+fn the_stored_forms_match_the_golden_files() {
     assert_golden("event_by_tenant", &TenantEntry { seq: 70_000 });
     assert_golden("event_sequence", &Sequence { last: 300, removed: 20, first: 250 });
     assert_golden("event_segment", &Segment(7));
@@ -39,7 +40,7 @@ fn record(tx: &mut WriteTx, id: u8) -> u64 {
     append(tx, &mut intent.begin(), &Draft::new(&HAPPENED, "thing_1".to_owned(), 1, &data)).unwrap()
 }
 
-/// The numbers of all events after one, read in pages, and the last page.
+/// The numbers of all events after `after`, read in pages, and the last page.
 fn read_all(tx: &impl Read, id: u8, mut after: u64, limit: usize) -> (Vec<u64>, FeedPage) {
     let mut numbers = Vec::new();
     loop {
@@ -57,7 +58,7 @@ fn read_all(tx: &impl Read, id: u8, mut after: u64, limit: usize) -> (Vec<u64>, 
     }
 }
 
-/// The same from the newest back.
+/// The same numbers, read from the newest event back.
 fn read_all_back(tx: &impl Read, id: u8, limit: usize) -> Vec<u64> {
     let (mut numbers, mut after) = (Vec::new(), 0);
     loop {
@@ -75,7 +76,7 @@ fn read_all_back(tx: &impl Read, id: u8, limit: usize) -> Vec<u64> {
     }
 }
 
-/// What a tenant has, by other means.
+/// The expected events of a tenant, tracked independently.
 #[derive(Clone, Debug, Default)]
 struct Known {
     /// Numbers and places.
@@ -120,7 +121,7 @@ impl Known {
 #[derive(Clone, Debug)]
 enum Step {
     Event(u8),
-    /// Others fill the segment, all but a few places.
+    /// Other tenants fill the segment up to the last few places.
     NearlyFill(u64),
     /// Retention removes the oldest segment, if it is full.
     Retain,
@@ -139,7 +140,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..40)
 }
 
-/// As the app does it: the entries, and then what numbers them.
+/// Erases a tenant in the app's order: the entries first, then the tables that number them.
 async fn erase_all(store: &Store, id: u8) {
     let rows: [&'static dyn TenantRows; 3] = [&TenantEvents, &SEGMENTS, &SEQUENCES];
     while crate::erase(store, &rows, tenant(id), 40).await.unwrap() {}
@@ -202,11 +203,7 @@ async fn take(steps: Vec<Step>) {
         let rows =
             |id: u8| known[usize::from(id)].kept.iter().map(|(_, seq)| segment_of(*seq)).collect::<std::collections::BTreeSet<_>>();
         let expected: usize = (1..4).map(|id| rows(id).len()).sum();
-        assert_eq!(
-            SEGMENTS.list(tx, &KeyRange::ALL, usize::MAX)?.len(),
-            expected,
-            "a row for each tenant and segment, and no other"
-        );
+        assert_eq!(SEGMENTS.list(tx, &KeyRange::ALL, usize::MAX)?.len(), expected, "one row for each tenant and segment");
         Ok::<_, StoreError>(())
     })
     .unwrap();
@@ -215,13 +212,13 @@ async fn take(steps: Vec<Step>) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn every_number_leads_to_exactly_the_rest_of_the_tenant_s_own_events(steps in steps()) {
+    fn every_number_leads_to_the_rest_of_the_tenant_s_events(steps in steps()) {
         tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(take(steps));
     }
 }
 
 #[tokio::test]
-async fn what_others_do_moves_nothing_of_an_idle_tenant() {
+async fn other_tenants_do_not_move_an_idle_tenant_s_numbers() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
     let page = |after: u64| store.read(|tx| Ok::<_, StoreError>(read_all(tx, 1, after, 9).1)).unwrap();
@@ -236,7 +233,7 @@ async fn what_others_do_moves_nothing_of_an_idle_tenant() {
     assert_eq!((page(0), page(2), page(3)), before);
     let nobody = store.read(|tx| Ok::<_, StoreError>(read_all(tx, 3, 0, 9).1)).unwrap();
     assert_eq!((nobody.next_after, nobody.truncated), (0, false));
-    // Once its own events are removed, its feed says so.
+    // Once its own events are removed, its feed reports it.
     store.write(|tx| log::drop_segment(tx, 0)).await.unwrap();
     assert_eq!([0, 2, 3, 9].map(|after| page(after).truncated), [true, true, false, false]);
     assert_eq!([0, 3, 9].map(|after| page(after).next_after), [3, 3, 9]);
@@ -244,7 +241,7 @@ async fn what_others_do_moves_nothing_of_an_idle_tenant() {
     assert_eq!([0, 2, 3].map(|after| page(after).truncated), [true, true, false]);
 }
 
-/// An event as the release before stored it.
+/// An event as the previous release stored it.
 #[derive(Serialize, Deserialize)]
 struct OldEvent {
     id: EventId,
@@ -277,10 +274,10 @@ fn put_old(tx: &mut WriteTx, id: u8, seq: u64) -> Result<(), StoreError> {
 }
 
 #[tokio::test]
-async fn a_store_of_an_earlier_release_goes_on_above_its_places() {
+async fn numbers_of_an_earlier_release_continue_above_its_places() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(&directory);
-    // Tenant 3 is there and has no event that is kept.
+    // Tenant 3 exists and has no kept event.
     let old = [(1, 70_000), (2, 70_001), (1, 70_002), (2, 140_000), (2, 140_001)];
     let head = 140_001;
     let make = move |tx: &mut WriteTx| {
@@ -291,7 +288,8 @@ async fn a_store_of_an_earlier_release_goes_on_above_its_places() {
     };
     assert_eq!(store.write(make).await.unwrap(), [head + 1, head + 1, head + 1, head + 2]);
     let read = |id: u8, after: u64| store.read(|tx| Ok::<_, StoreError>(read_all(tx, id, after, 1).0)).unwrap();
-    // Whatever number a client keeps, it gets the rest once: those of events, those between them, and the newest of all tenants.
+    // Whatever number a client stores, it gets the remaining events once: numbers of events, numbers between them, and the newest
+    // number of all tenants.
     assert_eq!(read(1, 0), [70_000, 70_002, head + 1, head + 2]);
     assert_eq!((read(1, 70_000), read(1, 70_001)), (vec![70_002, head + 1, head + 2], vec![70_002, head + 1, head + 2]));
     assert_eq!((read(1, 70_002), read(1, head)), (vec![head + 1, head + 2], vec![head + 1, head + 2]));
@@ -306,7 +304,7 @@ async fn a_store_of_an_earlier_release_goes_on_above_its_places() {
             assert_eq!(found, [&[(140_000, 140_000), (140_001, 140_001)][..], &new].concat());
             assert_eq!(place_of(tx, tenant(1), 70_002)?, Some(70_002));
             assert_eq!(place_of(tx, tenant(1), head + 2)?, Some(140_005));
-            // A reader that has come to the old end has seen all that the tenant had.
+            // A reader at the end of the old log has seen all of the tenant's events.
             assert_eq!(
                 [70_001, 140_001, 140_002, 140_005].map(|seq| number_at(tx, tenant(1), seq).unwrap()),
                 [70_000, 70_002, head + 1, head + 2]
@@ -314,7 +312,7 @@ async fn a_store_of_an_earlier_release_goes_on_above_its_places() {
             Ok::<_, StoreError>(())
         })
         .unwrap();
-    // A feed says that retention removed events only if some were of its tenant.
+    // A feed reports removed events only if some of them belonged to its tenant.
     store.write(|tx| log::drop_segment(tx, 1)).await.unwrap();
     let truncated = |id: u8, after: u64| {
         let query = FeedQuery { tenant_id: tenant(id), after, patterns: Vec::new(), readable: None, limit: 9 };
@@ -325,7 +323,7 @@ async fn a_store_of_an_earlier_release_goes_on_above_its_places() {
         [true, false, true, false, false]
     );
     assert_eq!((read(1, 0), read(2, 0)), (vec![head + 1, head + 2], vec![140_000, 140_001, head + 1]));
-    // Nothing of a tenant that is erased stays, in whichever form it is.
+    // Nothing of an erased tenant remains, in the old form or the new one.
     erase_all(&store, 2).await;
     let left = store.read(|tx| read_batch(tx, 131_072, 99)).unwrap();
     assert_eq!(left.iter().filter(|event| event.record.is_erased()).count(), 3);

@@ -1,4 +1,4 @@
-//! What is stored of the rounds in which the store is read.
+//! The stored state of the rounds that read the store.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tenantd_base::clock::Timestamp;
 
 use crate::{CheckReport, Checked, Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
-/// How many problems are kept as texts, and how long each may be; the rest is counted.
+/// How many problems are stored as text, and how long each text may be. The rest is counted.
 const MAX_TEXTS: usize = 20;
 const MAX_TEXT_CHARS: usize = 500;
 
-/// What a round has found.
+/// The problems that a round has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubProblems {
     pub number: u64,
@@ -24,13 +24,13 @@ pub struct ScrubProblems {
 pub struct FinishedRound {
     pub began_at: Timestamp,
     pub ended_at: Timestamp,
-    /// Without the time between the parts, such as that of restarts.
+    /// The time spent reading, without pauses between the parts, such as restarts.
     pub worked_milliseconds: u64,
     pub records: u64,
     pub problems: ScrubProblems,
 }
 
-/// A round that goes on.
+/// A round in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpenRound {
     pub began_at: Timestamp,
@@ -45,9 +45,9 @@ pub struct OpenRound {
 pub struct ScrubState {
     /// When the task ran for the first time.
     pub since: Timestamp,
-    /// The store was not closed in order, so the next round does not wait for its time.
+    /// The store was not closed cleanly, so the next round starts at once.
     pub is_due_now: bool,
-    /// When the last round ended that found nothing.
+    /// When the last round without problems ended.
     pub last_sound_at: Option<Timestamp>,
     pub last: Option<FinishedRound>,
     pub current: Option<OpenRound>,
@@ -60,7 +60,7 @@ impl Record for ScrubState {
 static SCRUB: Table<u8, ScrubState> = Table::new(catalog::SCRUB, &[]);
 const SCRUB_KEY: u8 = 0;
 
-/// How the rounds are going. `None` before the first look.
+/// Returns the state of the rounds. `None` before the task ran for the first time.
 pub fn scrub_state(tx: &impl Read) -> Result<Option<ScrubState>, StoreError> {
     SCRUB.get(tx, &SCRUB_KEY)
 }
@@ -78,7 +78,7 @@ impl ScrubState {
         Self { since: now, is_due_now, last_sound_at: None, last: None, current: None }
     }
 
-    /// A period after the last round began, or after the first look.
+    /// A round is due one period after the last one began, or after the task first ran.
     pub(super) fn is_due(&self, now: Timestamp, period: Duration) -> bool {
         let began = self.last.as_ref().map_or(self.since, |last| last.began_at);
         self.is_due_now || now >= began + period
@@ -102,7 +102,7 @@ impl ScrubState {
         Self { last_sound_at: if is_sound { Some(now) } else { self.last_sound_at }, last: Some(last), current: None, ..self }
     }
 
-    /// What is wrong with the store as far as is known: what the round that goes on has found, or else the last one.
+    /// The known problems of the store: those of the round in progress, or else those of the last one.
     pub fn problems(&self) -> Option<&ScrubProblems> {
         let current = self.current.as_ref().map(|round| &round.problems);
         let last = self.last.as_ref().map(|round| &round.problems);
@@ -132,7 +132,7 @@ mod tests {
     use crate::codec::assert_golden;
 
     #[test]
-    fn the_stored_form_is_the_one_that_was_written_down() {
+    fn the_stored_form_matches_the_golden_file() {
         let at = Timestamp::from_millis;
         let problems = ScrubProblems { number: 3, first: vec!["table users is damaged".to_owned()] };
         let last = FinishedRound {
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn problems_are_counted_beyond_those_that_are_kept() {
+    fn problems_beyond_the_stored_texts_are_counted() {
         let mut round = ScrubState::new(Timestamp::default(), true).begin(Timestamp::default()).current.unwrap();
         let report = CheckReport { problems: vec!["x".repeat(9000); 15], more_problems: 4, ..CheckReport::default() };
         round.note("one", &report, Duration::from_secs(1));

@@ -1,4 +1,4 @@
-//! Rounds over restarts, and over damage.
+//! Tests of rounds across restarts and with damage.
 
 use std::{collections::BTreeSet, os::unix::fs::FileExt, path::Path};
 
@@ -56,7 +56,7 @@ impl Fixture {
         (data, store)
     }
 
-    /// Leaves the directory as the end of the process does which has it open.
+    /// Leaves the directory as if the process that has it open had died.
     fn crash(&self, data: DataDirectory, store: Store) {
         let files = ["tenantd.redb", "tenantd.journal", "tenantd.witness"].map(|file| self.directory.path().join(file));
         let left = files.each_ref().map(|file| std::fs::read(file).unwrap());
@@ -72,7 +72,7 @@ impl Fixture {
         Scrub::new(store.clone(), self.clock.clone(), DAYS, tables, file)
     }
 
-    /// Starts, activates the task so often, and stops. The state then.
+    /// Starts, activates the task `activations` times, and stops. Returns the state.
     async fn run(&self, activations: usize) -> ScrubState {
         let (_data, store) = self.open();
         let task = self.task(&store);
@@ -85,14 +85,14 @@ impl Fixture {
     }
 }
 
-/// Begins, reads the six parts, ends, and finds nothing to do.
+/// Enough activations to begin, read the six parts, end, and find nothing more to do.
 const WHOLE_ROUND: usize = 9;
 
 #[tokio::test]
 async fn a_round_is_due_a_period_after_the_last_one_began() {
     let fixture = Fixture::new().await;
     let first = fixture.run(WHOLE_ROUND).await;
-    assert_eq!((first.last, first.current), (None, None), "nobody waits for the first");
+    assert_eq!((first.last, first.current), (None, None), "the first round is not due at once");
     fixture.clock.advance(DAY * 6);
     assert_eq!(fixture.run(WHOLE_ROUND).await.last, None);
     fixture.clock.advance(DAY);
@@ -108,11 +108,11 @@ async fn a_round_is_due_a_period_after_the_last_one_began() {
 }
 
 #[tokio::test]
-async fn a_restart_goes_on_with_the_next_part() {
+async fn a_restart_continues_with_the_next_part() {
     let fixture = Fixture::new().await;
     fixture.run(1).await;
     fixture.clock.advance(DAY * 7);
-    // Each start gets to one activation. The clock is at another time in each.
+    // Each start makes one activation, at a different time.
     let mut parts = vec![fixture.run(1).await.current.unwrap()];
     let began_at = fixture.clock.now();
     while parts.len() < 20 {
@@ -132,7 +132,7 @@ async fn a_restart_goes_on_with_the_next_part() {
 }
 
 #[tokio::test]
-async fn a_store_that_was_not_closed_in_order_is_read_at_once() {
+async fn a_store_not_closed_in_order_is_read_at_once() {
     let fixture = Fixture::new().await;
     fixture.run(1).await;
     let (data, store) = fixture.open();
@@ -144,7 +144,7 @@ async fn a_store_that_was_not_closed_in_order_is_read_at_once() {
     let round = store.read(scrub_state).unwrap().unwrap().current.unwrap();
     assert_eq!(round.done, ["pages"]);
     drop(task);
-    // A crash in the middle of the round: it goes on, and another one follows it.
+    // A crash in the middle of the round: the round continues, and another one follows.
     fixture.crash(data, store);
     let (_data, store) = fixture.open();
     let task = fixture.task(&store);
@@ -160,7 +160,7 @@ async fn a_store_that_was_not_closed_in_order_is_read_at_once() {
 }
 
 #[tokio::test]
-async fn damage_that_was_found_is_reported_after_a_restart_until_a_round_finds_none() {
+async fn damage_is_reported_until_a_round_finds_none() {
     let fixture = Fixture::new().await;
     fixture.run(1).await;
     {
@@ -172,7 +172,7 @@ async fn damage_that_was_found_is_reported_after_a_restart_until_a_round_finds_n
         store.write(damage).await.unwrap();
     }
     fixture.clock.advance(DAY * 7);
-    // Up to the part in which the damage is, and then a restart.
+    // Up to the part with the damage, then a restart.
     assert_eq!(fixture.run(4).await.current.unwrap().problems.number, 1);
     let (data, store) = fixture.open();
     let task = fixture.task(&store);
@@ -211,7 +211,7 @@ async fn a_damaged_page_of_the_live_file_is_found() {
     let file = DataDirectory::store_file_in(fixture.directory.path());
     let bytes = std::fs::read(&file).unwrap();
     let needle = format!("user {:500}", 7);
-    // Pages that are free again may hold an older copy.
+    // Pages that were freed may hold an older copy.
     let places = bytes.windows(needle.len()).enumerate().filter(|(_, window)| *window == needle.as_bytes());
     for (place, _) in places {
         flip(&file, place as u64 + 100);
@@ -225,13 +225,13 @@ async fn a_damaged_page_of_the_live_file_is_found() {
 }
 
 #[tokio::test]
-async fn a_stop_ends_a_part_and_leaves_it_for_the_next_start() {
+async fn a_stop_leaves_the_part_to_the_next_start() {
     let fixture = Fixture::new().await;
     fixture.run(1).await;
     fixture.clock.advance(DAY * 7);
     let before = fixture.run(3).await;
     let (_data, store) = fixture.open();
-    store.let_all_write();
+    store.begin_shutdown();
     assert_eq!(fixture.task(&store).activate().await.unwrap(), Done::All);
     assert_eq!(store.read(scrub_state).unwrap().unwrap(), before);
 }

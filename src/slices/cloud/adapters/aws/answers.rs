@@ -1,4 +1,4 @@
-//! The answers of the EC2 Query API and of STS, as far as they are read.
+//! The responses of the EC2 Query API and of STS, limited to the fields that are used.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub(super) struct Reservation {
     pub(super) instances_set: Items<Instance>,
 }
 
-/// The answer to `RunInstances` is a reservation too.
+/// The response to `RunInstances` is also a reservation.
 pub(super) type RunInstances = Reservation;
 
 #[derive(Debug, Deserialize)]
@@ -77,7 +77,7 @@ struct Tag {
     value: String,
 }
 
-/// EC2's states. `shutting-down` is the way to `terminated`, not to `stopped`.
+/// Maps the states of EC2. `shutting-down` leads to `terminated`, not to `stopped`.
 fn state(name: &str) -> VmState {
     match name {
         "pending" => VmState::Starting,
@@ -165,7 +165,7 @@ struct MemoryInfo {
 }
 
 impl InstanceType {
-    /// Processors and bytes.
+    /// The virtual CPUs and the memory in bytes.
     pub(super) fn measures(&self) -> (Option<u32>, Option<u64>) {
         let memory = self.memory_info.as_ref().and_then(|memory| memory.size_in_mib);
         (self.v_cpu_info.as_ref().and_then(|cpus| cpus.default_v_cpus), memory.map(|mib| mib << 20))
@@ -184,7 +184,7 @@ pub(super) struct CallerIdentity {
     pub(super) arn: String,
 }
 
-/// EC2 answers `Response/Errors/Error`, STS `ErrorResponse/Error`.
+/// EC2 returns `Response/Errors/Error`, STS `ErrorResponse/Error`.
 #[derive(Debug, Deserialize)]
 pub(super) struct ErrorAnswer {
     #[serde(rename = "Errors")]

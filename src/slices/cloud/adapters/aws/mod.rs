@@ -1,5 +1,5 @@
-//! AWS: the EC2 Query API and STS, signed by Signature Version 4. With an `endpoint` any cloud that speaks EC2; it then answers for
-//! STS too, or is asked for its regions in place of our identity.
+//! AWS: the EC2 Query API and STS, signed with Signature Version 4. With an `endpoint`, any EC2-compatible cloud: STS is then
+//! called at the same endpoint. If it does not support STS, authentication lists its regions instead.
 
 mod answers;
 mod sigv4;
@@ -25,21 +25,21 @@ use super::{
 
 const EC2_VERSION: &str = "2016-11-15";
 const STS_VERSION: &str = "2011-06-15";
-/// Where the list of regions is asked for, and what an endpoint without regions is signed for.
+/// The region for listing regions, and for signing if the configuration names no region.
 const FIRST_REGION: &str = "us-east-1";
 const PAGE: &str = "100";
-/// The most types that one request asks about, and the most that are remembered.
-const MOST_TYPES: usize = 100;
+/// The number of instance types per request, and in the cache.
+const MAX_TYPES: usize = 100;
 const KNOWN_TYPES: u64 = 2_000;
-/// AWS refuses signatures that are older or newer than this.
-const MOST_SKEW_SECONDS: u64 = 300;
-/// Of the right form, and nobody's.
+/// AWS refuses signatures whose time differs by more than this.
+const MAX_SKEW_SECONDS: u64 = 300;
+/// Has a valid form but does not exist.
 const NO_IMAGE: &str = "ami-00000000000000000";
 const SMALLEST_TYPE: &str = "t3.micro";
 const AMZ_DATE: HeaderName = HeaderName::from_static("x-amz-date");
 const AMZ_TOKEN: HeaderName = HeaderName::from_static("x-amz-security-token");
 
-/// What a type of instance has: facts that are the same for everybody.
+/// The virtual CPUs and the memory of an instance type. They are the same for all accounts.
 type Measures = (Option<u32>, Option<u64>);
 
 #[derive(Clone, Debug)]
@@ -47,10 +47,10 @@ pub(super) struct Aws {
     types: Cache<String, Measures>,
 }
 
-/// How far the walk over the regions has come.
+/// The position in the list of all regions.
 #[derive(Debug, Serialize, Deserialize)]
 struct Walk {
-    /// The first is under way.
+    /// The remaining regions, starting with the current one.
     regions: Vec<String>,
     token: Option<String>,
 }
@@ -77,7 +77,7 @@ impl Service {
     }
 }
 
-/// The parameters of an action, in their order.
+/// The ordered parameters of an action.
 type Parameters = Vec<(String, String)>;
 
 fn parameter(name: &str, value: impl Into<String>) -> (String, String) {
@@ -106,13 +106,14 @@ impl Aws {
         Ok(page.and_next(next))
     }
 
-    /// Fills in what the types of the VMs have. A credential that may not ask gets VMs without: they are the answer, this is not.
+    /// Fills in the virtual CPUs and the memory of the VMs. If the credential may not read instance types, the VMs stay without
+    /// them.
     async fn measure(&self, access: &Access, region: &str, vms: &mut [CloudVm]) {
         let mut unknown: Vec<String> =
             vms.iter().map(|vm| vm.size.id.clone()).filter(|id| !id.is_empty() && self.types.get(id).is_none()).collect();
         unknown.sort_unstable();
         unknown.dedup();
-        unknown.truncate(MOST_TYPES);
+        unknown.truncate(MAX_TYPES);
         if !unknown.is_empty() {
             let names = unknown.iter().zip(1..).map(|(name, place)| parameter(&format!("InstanceType.{place}"), name.as_str()));
             match ask::<DescribeInstanceTypes>(access, Service::Ec2, region, "DescribeInstanceTypes", names.collect()).await {
@@ -122,7 +123,7 @@ impl Aws {
                         self.types.insert(known.name, measures);
                     }
                 }
-                Err(failure) => tracing::debug!(code = failure.code, "types of instances are not told"),
+                Err(failure) => tracing::debug!(code = failure.code, "the instance types could not be read"),
             }
         }
         for vm in vms {
@@ -137,7 +138,7 @@ impl Adapter for Aws {
             let region = access.config.regions.first().map_or(FIRST_REGION, String::as_str);
             match ask::<GetCallerIdentity>(access, Service::Sts, region, "GetCallerIdentity", Vec::new()).await {
                 Ok(answer) => Ok(Identity(answer.get_caller_identity_result.arn)),
-                // A cloud that speaks EC2 need not speak STS.
+                // An EC2-compatible cloud may lack STS.
                 Err(failure) if access.config.endpoint.is_some() && speaks_no_sts(&failure) => {
                     ask::<DescribeRegions>(access, Service::Ec2, region, "DescribeRegions", Vec::new()).await?;
                     Ok(Identity(access.credential.hint().unwrap_or_default()))
@@ -178,10 +179,10 @@ impl Adapter for Aws {
             };
             parameters.push(parameter("DryRun", "true"));
             match ask::<RunInstances>(access, Service::Ec2, region, "RunInstances", parameters).await {
-                // A server that does not know dry runs would have created something: say what it said, do not call it allowed.
-                Ok(_) => Err(unusable("the endpoint took a dry run for an order")),
+                // A server without dry runs may have created an instance: report an error instead of `Allowed`.
+                Ok(_) => Err(unusable("the endpoint treated a dry run as an order: check the account for a new instance")),
                 Err(failure) if failure.code == "DryRunOperation" => Ok(Rehearsal::Allowed),
-                // The image was looked at before the right to create.
+                // EC2 checked the image before the permission to create.
                 Err(failure) if order.is_none() && failure.code.starts_with("InvalidAMIID") => Ok(Rehearsal::CannotTell),
                 Err(failure) => Err(failure),
             }
@@ -204,7 +205,7 @@ impl Adapter for Aws {
             parameters.push(parameter("ClientToken", order.token.to_string()));
             let created: RunInstances = ask(access, Service::Ec2, &order.region, "RunInstances", parameters).await?;
             let instance = created.instances_set.item.into_iter().next();
-            let instance = instance.ok_or_else(|| unusable("an order was taken without an instance coming of it"))?;
+            let instance = instance.ok_or_else(|| unusable("the response to the order contains no instance"))?;
             Ok(instance.into_vm(&order.region)?)
         })
     }
@@ -214,7 +215,7 @@ fn speaks_no_sts(failure: &Failure) -> bool {
     ["InvalidAction", "UnknownOperation", "http_404", "http_405", "unexpected_answer"].contains(&failure.code.as_str())
 }
 
-/// The configured regions; without any, those that the account has.
+/// The configured regions, or else the regions of the account.
 async fn regions(access: &Access) -> Result<Vec<String>, Failure> {
     if !access.config.regions.is_empty() {
         return Ok(access.config.regions.clone());
@@ -226,7 +227,7 @@ async fn regions(access: &Access) -> Result<Vec<String>, Failure> {
     Ok(found.region_info.item.into_iter().map(|region| region.region_name).collect())
 }
 
-/// A part of the instances, with the token of the next part.
+/// A page of instances, with the token of the next page.
 async fn describe(access: &Access, region: &str, parameters: Parameters) -> Result<FleetPage, Failure> {
     let answer: DescribeInstances = ask(access, Service::Ec2, region, "DescribeInstances", parameters).await?;
     let instances = answer.reservation_set.item.into_iter().flat_map(|reservation| reservation.instances_set.item);
@@ -247,7 +248,7 @@ fn run_parameters(order: &Order) -> Result<Parameters, Failure> {
         [] => {}
         [name] => parameters.push(parameter("KeyName", name.as_str())),
         _ => {
-            let message = "EC2 gives an instance one key pair: name one in ssh_keys";
+            let message = "EC2 accepts one key pair per instance: name only one in ssh_keys";
             return Err(Failure::new(FailureClass::InvalidRequest, "too_many_ssh_keys", message));
         }
     }
@@ -264,8 +265,8 @@ fn run_parameters(order: &Order) -> Result<Parameters, Failure> {
     Ok(parameters)
 }
 
-/// Asks for an action. An order is sent once: not every cloud that speaks EC2 honours the client token, and whoever gave the order looks
-/// for what came of it before it is given again.
+/// Sends an action. An order is sent only once, because not every EC2-compatible cloud honors the client token. The caller searches
+/// for its result before it sends the order again.
 async fn ask<T: DeserializeOwned>(
     access: &Access,
     service: Service,
@@ -274,7 +275,7 @@ async fn ask<T: DeserializeOwned>(
     parameters: Parameters,
 ) -> Result<T, Failure> {
     let Credential::AccessKey { access_key_id, secret_access_key, session_token } = &access.credential else {
-        return Err(Failure::new(FailureClass::InvalidCredentials, "wrong_type", "the credential is no access key"));
+        return Err(Failure::new(FailureClass::InvalidCredentials, "wrong_type", "the credential is not an access key"));
     };
     let usual = if access.config.endpoint.is_some() { String::new() } else { usual_endpoint(service, region)? };
     let url = access.endpoint(&usual);
@@ -287,8 +288,8 @@ async fn ask<T: DeserializeOwned>(
     if reply.is_success() { reply.xml() } else { Err(failure(&reply)) }
 }
 
-/// The API of a region. Names with dots below `amazonaws.com` can belong to customers of AWS, such as those of load balancers: a credential
-/// must not go there.
+/// The endpoint of a region. Names with dots below `amazonaws.com` can belong to customers of AWS, such as those of load balancers.
+/// A credential must not be sent there.
 fn usual_endpoint(service: Service, region: &str) -> Result<String, Failure> {
     let is_label = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
     if !is_label(region) {
@@ -300,7 +301,7 @@ fn usual_endpoint(service: Service, region: &str) -> Result<String, Failure> {
 
 fn signed(access: &Access, call: Call, signer: &Signer<'_>, token: Option<&Secret>) -> Result<Call, Failure> {
     let at = access.client.now();
-    // The client sends the host in this normal form, and the signature is over what is sent.
+    // The client sends the host in this normalized form, and the signature must match what is sent.
     let url = TargetUrl::parse(&call.url)
         .map_err(|problem| Failure::new(FailureClass::InvalidRequest, "bad_url", format!("the endpoint {problem}")))?;
     let rest = url.as_str().split_once("://").map_or("", |(_, rest)| rest);
@@ -321,14 +322,14 @@ fn signed(access: &Access, call: Call, signer: &Signer<'_>, token: Option<&Secre
 fn failure(reply: &Reply) -> Failure {
     let detail = reply.xml::<ErrorAnswer>().ok().and_then(ErrorAnswer::detail).unwrap_or_default();
     let mut class = class_of(&detail.code, &detail.message).unwrap_or_else(|| reply.class());
-    let skewed = reply.clock_skew().is_some_and(|skew| skew.as_secs() > MOST_SKEW_SECONDS);
+    let skewed = reply.clock_skew().is_some_and(|skew| skew.as_secs() > MAX_SKEW_SECONDS);
     if class == FailureClass::InvalidCredentials && skewed {
         class = FailureClass::ClockSkew;
     }
     reply.failure(class, &detail.code, &detail.message)
 }
 
-/// What AWS's codes mean. `None` for one that says no more than the status.
+/// The class of an AWS error code. `None` if the code says no more than the status.
 fn class_of(code: &str, message: &str) -> Option<FailureClass> {
     let class = match code {
         "SignatureDoesNotMatch" if message.contains("expired") || message.contains("not yet current") => FailureClass::ClockSkew,
@@ -372,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_region_leads_to_no_server_of_somebody_else() {
+    fn a_region_cannot_select_a_foreign_server() {
         assert_eq!(usual_endpoint(Service::Ec2, "eu-west-1").unwrap(), "https://ec2.eu-west-1.amazonaws.com");
         for region in ["balancer-1.eu-west-1.elb", "bucket.s3", "x_y", ""] {
             assert_eq!(usual_endpoint(Service::Sts, region).unwrap_err().code, "unknown_region", "{region}");
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_codes_of_aws_fall_into_our_classes() {
+    fn aws_error_codes_map_to_failure_classes() {
         for (code, message, class) in [
             ("AuthFailure", "", Some(FailureClass::InvalidCredentials)),
             ("SignatureDoesNotMatch", "Signature expired: 2026", Some(FailureClass::ClockSkew)),

@@ -1,4 +1,4 @@
-//! AWS Signature Version 4 for a request whose body is at hand. No clock, no I/O: the time of the signature is an argument.
+//! AWS Signature Version 4 for a request with its whole body in memory. No clock, no I/O: the time of the signature is an argument.
 
 use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
@@ -8,20 +8,20 @@ use tenantd_base::{clock::Timestamp, secrets::Secret};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// What is signed.
+/// The request to sign.
 #[derive(Debug)]
 pub(super) struct Signable<'a> {
     pub(super) method: &'a str,
-    /// As it goes out, percent-encoded.
+    /// The path as it is sent, percent-encoded.
     pub(super) path: &'a str,
-    /// Names and values, percent-encoded.
+    /// The names and values, percent-encoded.
     pub(super) query: &'a [(&'a str, &'a str)],
-    /// Names in lower case.
+    /// The headers, with names in lower case.
     pub(super) headers: &'a [(&'a str, &'a str)],
     pub(super) body: &'a [u8],
 }
 
-/// With what, and for whom.
+/// The key and the scope of a signature.
 #[derive(Debug)]
 pub(super) struct Signer<'a> {
     pub(super) access_key_id: &'a str,
@@ -30,7 +30,7 @@ pub(super) struct Signer<'a> {
     pub(super) service: &'a str,
 }
 
-/// The form of `x-amz-date`: `20150830T123600Z`.
+/// The time in the form of `x-amz-date`: `20150830T123600Z`.
 pub(super) fn amz_date(at: Timestamp) -> String {
     // 2015-08-30T12:36:00.000Z without its punctuation and milliseconds.
     let text = at.to_string();
@@ -39,7 +39,7 @@ pub(super) fn amz_date(at: Timestamp) -> String {
 }
 
 impl Signer<'_> {
-    /// The value of the `Authorization` header. `headers` of the request has `x-amz-date` with the same time.
+    /// The value of the `Authorization` header. The `headers` of the request must contain `x-amz-date` with the same time.
     pub(super) fn authorization(&self, request: &Signable<'_>, at: Timestamp) -> String {
         let date = amz_date(at);
         let day = date.get(..8).unwrap_or_default();
@@ -73,7 +73,7 @@ fn hex_digest(bytes: &[u8]) -> String {
 }
 
 fn mac(key: &[u8], message: &[u8]) -> Vec<u8> {
-    // HMAC takes keys of any length.
+    // HMAC accepts keys of any length.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return Vec::new() };
     mac.update(message);
     mac.finalize().into_bytes().to_vec()
@@ -99,7 +99,7 @@ mod tests {
     const HEADERS: [(&str, &str); 2] = [("host", "example.amazonaws.com"), ("x-amz-date", "20150830T123600Z")];
 
     #[test]
-    fn signatures_are_those_of_the_published_test_suite() {
+    fn signatures_match_the_published_test_suite() {
         let vanilla = Signable { method: "GET", path: "/", query: &[], headers: &HEADERS, body: b"" };
         assert_eq!(signature(&vanilla), "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31");
         let post = Signable { method: "POST", ..vanilla };
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_date_has_the_form_that_is_signed() {
+    fn the_date_has_the_signed_form() {
         assert_eq!(amz_date(at()), "20150830T123600Z");
     }
 }

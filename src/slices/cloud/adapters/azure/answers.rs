@@ -1,5 +1,5 @@
-//! The answers of Azure Resource Manager, as far as they are read. Ids differ in case from one answer to another, so they are compared,
-//! kept and shown in lower case.
+//! The responses of Azure Resource Manager, limited to the fields that are used. The case of ids differs between responses, so they
+//! are compared, stored and shown in lower case.
 
 use std::{collections::BTreeMap, net::IpAddr};
 
@@ -10,7 +10,7 @@ use super::super::{
     fields::{Field, Unidentified, Unread, id},
 };
 
-/// A part of any list.
+/// A page of any list.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", bound = "T: DeserializeOwned")]
 pub(super) struct Page<T> {
@@ -134,7 +134,7 @@ struct PublicAddressProperties {
 }
 
 impl PublicAddress {
-    /// The address as a text; absent in a reference and while nothing is assigned.
+    /// The address as text. Absent in a reference and while no address is assigned.
     pub(super) fn address(self) -> Field<String> {
         match self.properties {
             Field::Absent => Field::Absent,
@@ -144,7 +144,7 @@ impl PublicAddress {
     }
 }
 
-/// The addresses of an interface: private ones, public ones, and what could not be read of them.
+/// The private and public addresses of an interface, and the fields that could not be read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Addresses {
     pub(super) private: Vec<IpAddr>,
@@ -153,7 +153,7 @@ pub(super) struct Addresses {
 }
 
 impl Interface {
-    /// `look_up` knows the public addresses that are only referred to.
+    /// The addresses of the interface. `look_up` resolves references to public addresses.
     pub(super) fn addresses(self, look_up: impl Fn(&str) -> Field<String>) -> Addresses {
         let (mut addresses, mut unread) = (Addresses::default(), Unread::default());
         let properties = unread.optional("private_ips", "networkInterfaces.properties", self.properties).unwrap_or_default();
@@ -197,7 +197,7 @@ impl Permission {
     }
 }
 
-/// Whether a pattern of actions, in which `*` stands for any letters, covers one.
+/// Whether a pattern, in which `*` matches any characters, covers an action.
 fn covers(pattern: &str, action: &str) -> bool {
     let (pattern, action) = (pattern.to_lowercase(), action.to_lowercase());
     let Some((head, tail)) = pattern.split_once('*') else { return pattern == action };
@@ -226,14 +226,14 @@ pub(super) struct ErrorDetail {
 }
 
 impl InstanceView {
-    /// `running` of `PowerState/running`.
+    /// The power state, such as `running` from `PowerState/running`.
     fn power(self, unread: &mut Unread) -> Option<String> {
         let statuses = unread.list("state", "instanceView.statuses", self.statuses);
         statuses.into_iter().find_map(|status| status.code.strip_prefix("PowerState/").map(str::to_owned))
     }
 }
 
-/// A machine that Azure stopped is still billed, one that it deallocated is not.
+/// Combines the power state and the provisioning state. A stopped machine is still billed, a deallocated one is not.
 fn state(power: Option<&str>, provisioning: &str) -> VmState {
     match (power, provisioning) {
         (_, "Deleting") => VmState::Terminating,
@@ -249,8 +249,8 @@ fn state(power: Option<&str>, provisioning: &str) -> VmState {
 
 fn state_note(power: &str) -> Option<String> {
     let note = match power {
-        "stopped" => "Stopped but not deallocated: it is still billed.",
-        "deallocated" => "Deallocated: only its disks and addresses are billed.",
+        "stopped" => "The VM is stopped but not deallocated, so it is still billed.",
+        "deallocated" => "The VM is deallocated. Only its disks and addresses are billed.",
         _ => return None,
     };
     Some(note.to_owned())
@@ -265,7 +265,7 @@ impl ImageReference {
 }
 
 impl Machine {
-    /// Its id in lower case, if that can be read.
+    /// The id in lower case, if it is readable.
     pub(super) fn key(&self) -> Option<String> {
         self.id.value().map(|id| id.to_lowercase())
     }
@@ -274,15 +274,15 @@ impl Machine {
         self.tags.value()?.get(name)?.value().map(String::as_str)
     }
 
-    /// The ids of its interfaces.
+    /// The ids of the machine's interfaces.
     pub(super) fn interfaces(&self) -> Vec<String> {
         let profile = self.properties.value().and_then(|properties| properties.network_profile.value());
         let references = profile.and_then(|profile| profile.network_interfaces.value()).into_iter().flatten();
         references.filter_map(|reference| Some(reference.value()?.id.to_lowercase())).collect()
     }
 
-    /// Takes what another answer says about the same machine.
-    pub(super) fn see(&mut self, view: Field<InstanceView>) {
+    /// Sets the instance view from another response about the same machine.
+    pub(super) fn set_view(&mut self, view: Field<InstanceView>) {
         if let Field::Read(properties) = &mut self.properties {
             properties.instance_view = view;
         }
@@ -331,7 +331,7 @@ impl Machine {
     }
 }
 
-/// Adds the addresses of one of its interfaces to a machine.
+/// Adds the addresses of one interface to its VM.
 pub(super) fn add_addresses(vm: &mut CloudVm, addresses: Addresses) {
     vm.private_ips.extend(addresses.private);
     vm.public_ips.extend(addresses.public);
@@ -345,7 +345,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patterns_of_actions_cover_what_azure_says_that_they_do() {
+    fn action_patterns_match_as_documented() {
         let action = "Microsoft.Compute/virtualMachines/write";
         for pattern in
             ["*", "*/write", "Microsoft.Compute/*", "microsoft.compute/virtualmachines/*", "Microsoft.*/virtualMachines/*", action]
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn power_and_provisioning_make_one_state() {
+    fn power_and_provisioning_state_are_combined() {
         for (power, provisioning, expected) in [
             (Some("running"), "Succeeded", VmState::Running),
             (Some("running"), "Updating", VmState::Running),

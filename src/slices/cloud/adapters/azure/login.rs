@@ -6,7 +6,7 @@ use super::super::{
     super::model::{Credential, Failure, FailureClass},
     Access, Answer,
     client::Reply,
-    oauth::{self, Refused},
+    oauth::{self, ErrorResponse},
     tokens::{Issued, Token},
     wire::{segment, wrong_credential},
 };
@@ -14,7 +14,7 @@ use super::API;
 
 const LOGIN: &str = "https://login.microsoftonline.com";
 
-/// What Resource Manager is shown.
+/// The bearer token for Resource Manager.
 #[derive(Debug)]
 pub(super) struct AccessToken(pub(super) Secret);
 
@@ -40,13 +40,13 @@ impl Token for AccessToken {
 }
 
 fn failure(reply: &Reply) -> Failure {
-    let Refused { error, error_description } = reply.json().unwrap_or_default();
-    // The request is always of the same form: what is refused in it is the directory, the application or its secret.
+    let ErrorResponse { error, error_description } = reply.json().unwrap_or_default();
+    // The form of the request is always the same. So a refusal concerns the directory, the application or its secret.
     let class = match reply.class() {
         FailureClass::InvalidRequest | FailureClass::NotFound => FailureClass::InvalidCredentials,
         class => class,
     };
-    // `AADSTS7000215: Invalid client secret provided. …`: the number says more than the name of the error.
+    // `AADSTS7000215: Invalid client secret provided. …`: the number is more precise than the name of the error.
     let number = error_description.split(':').next().filter(|word| word.starts_with("AADSTS"));
     reply.failure(class, number.unwrap_or(&error), error_description.lines().next().unwrap_or_default())
 }

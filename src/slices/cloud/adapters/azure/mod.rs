@@ -1,18 +1,18 @@
-//! Azure: virtual machines by Resource Manager. The fleet is that of the whole subscription.
+//! Azure: virtual machines through Resource Manager. The fleet contains all VMs of the subscription.
 //!
-//! | of an order | means here |
+//! | field of an order | meaning |
 //! |---|---|
 //! | `region` | a location, such as `westeurope` |
 //! | `zone` | the number of a zone: `1`, `2` or `3` |
-//! | `size` | a size of VM, such as `Standard_B2s` |
-//! | `image` | `publisher:offer:sku:version`, or the id of an image |
+//! | `size` | a VM size, such as `Standard_B2s` |
+//! | `image` | `publisher:offer:sku:version` or the id of an image |
 //! | `network` | the id of a subnet, or `network/subnet` in the resource group; required |
 //! | `ssh_keys` | public keys of the user `azureuser`; at least one |
 //! | `user_data` | custom data, which cloud-init reads |
 //! | `tags` | tags |
 //!
-//! VMs are created in the `resource_group` of the configuration, with an interface and a disk that go when they go, and without a public
-//! address. A VM is created under its name and only when there is none of that name; the order's token is a tag of it.
+//! VMs are created in the `resource_group` of the configuration, without a public address. Their interface and disk are deleted
+//! together with them. A VM is created only if no VM has its name. The order's token is a tag of the VM.
 
 mod answers;
 mod login;
@@ -32,7 +32,7 @@ use super::{
     client::{Call, Reply, unusable},
     fields::Field,
     tokens::{Tokens, key},
-    wire::{is_wanted, order_tags, query, segment, unfit_order, wrong_credential},
+    wire::{invalid_order, is_in_regions, order_tags, query, segment, wrong_credential},
 };
 use answers::{
     Addresses, ErrorAnswer, InstanceView, Interface, Machine, MachineSize, Page, Permission, PublicAddress, Subscription,
@@ -45,41 +45,41 @@ const COMPUTE_VERSION: &str = "2024-07-01";
 const NETWORK_VERSION: &str = "2024-05-01";
 const SUBSCRIPTION_VERSION: &str = "2022-12-01";
 const PERMISSION_VERSION: &str = "2022-04-01";
-/// Of interfaces that are created with their machine.
+/// The API version for interfaces that are created together with their machine.
 const INLINE_NETWORK_VERSION: &str = "2020-11-01";
 const CREATE: &str = "Microsoft.Compute/virtualMachines/write";
 const ADMIN: &str = "azureuser";
-/// The most that is read of one list beside the machines, and of the interfaces of one machine.
-const MOST_ENTRIES: usize = 50_000;
-const MOST_INTERFACES: usize = 8;
-/// How many subscriptions and locations are remembered, and for how long.
+/// The limits on the entries of one list except that of the machines, and on the interfaces of one machine.
+const MAX_ENTRIES: usize = 50_000;
+const MAX_INTERFACES: usize = 8;
+/// The capacities of the caches, and how long their entries are kept.
 const KNOWN_SUBSCRIPTIONS: u64 = 50;
 const KNOWN_LOCATIONS: u64 = 200;
-const SURROUNDINGS_KEPT: Duration = Duration::from_mins(10);
-const SIZES_KEPT: Duration = Duration::from_hours(24);
+const SURROUNDINGS_TTL: Duration = Duration::from_mins(10);
+const SIZES_TTL: Duration = Duration::from_hours(24);
 
-/// What machines do not say of themselves in a list, by their ids and by those of their interfaces.
+/// The data that the list of machines omits, by the ids of machines and of interfaces.
 #[derive(Debug, Default)]
 struct Surroundings {
     views: HashMap<String, Field<InstanceView>>,
     addresses: HashMap<String, Addresses>,
 }
 
-/// Processors and MiB by the names of sizes.
+/// The virtual CPUs and the memory in MiB, by the name of the size.
 type Sizes = HashMap<String, (u32, u64)>;
 
 #[derive(Debug)]
 pub(super) struct Azure {
     tokens: Tokens<AccessToken>,
-    /// Read with the first part of a fleet, for the parts after it.
+    /// Read with the first page of VMs and used for the later pages.
     surroundings: Cache<[u8; 32], Arc<Surroundings>>,
     sizes: Cache<String, Arc<Sizes>>,
 }
 
 impl Azure {
     pub(super) fn new() -> Self {
-        let surroundings = Cache::expiring(KNOWN_SUBSCRIPTIONS, SURROUNDINGS_KEPT);
-        let sizes = Cache::expiring(KNOWN_LOCATIONS, SIZES_KEPT);
+        let surroundings = Cache::expiring(KNOWN_SUBSCRIPTIONS, SURROUNDINGS_TTL);
+        let sizes = Cache::expiring(KNOWN_LOCATIONS, SIZES_TTL);
         Self { tokens: Tokens::new(), surroundings, sizes }
     }
 
@@ -92,11 +92,11 @@ impl Azure {
         if reply.is_success() { reply.json() } else { Err(failure(&reply)) }
     }
 
-    /// All entries of a list that can be read.
+    /// All readable entries of a list.
     async fn ask_all<T: DeserializeOwned>(&self, access: &Access, path: &str) -> Result<Vec<T>, Failure> {
         let mut page: Page<T> = self.ask(access, path).await?;
         let mut all = std::mem::take(&mut page.value);
-        while let Some(next) = page.next_link.as_deref().filter(|_| all.len() < MOST_ENTRIES) {
+        while let Some(next) = page.next_link.as_deref().filter(|_| all.len() < MAX_ENTRIES) {
             page = self.ask(access, path_of(access, next)?).await?;
             all.append(&mut page.value);
         }
@@ -104,7 +104,7 @@ impl Azure {
             Field::Read(entry) => Some(entry),
             Field::Absent => None,
             Field::Unreadable(reason) => {
-                tracing::debug!(reason, "an entry of a list cannot be read");
+                tracing::debug!(reason, "an entry of a list could not be read");
                 None
             }
         };
@@ -118,9 +118,9 @@ impl Azure {
         let views = machines.into_iter().filter_map(|machine| Some((machine.key()?, machine.into_view()))).collect();
         let addresses = match self.read_addresses(access).await {
             Ok(addresses) => addresses,
-            // Whoever may see machines need not see networks.
+            // A credential that may read machines may lack permission for networks.
             Err(failure) if failure.class == FailureClass::InsufficientPermissions => {
-                tracing::debug!(code = failure.code, "addresses of machines are not told");
+                tracing::debug!(code = failure.code, "the addresses of machines could not be read");
                 HashMap::new()
             }
             Err(failure) => return Err(failure),
@@ -145,9 +145,9 @@ impl Azure {
     }
 
     async fn walk(&self, access: &Access, from: Option<&str>) -> Result<FleetPage, Failure> {
-        let kept = if from.is_some() { self.surroundings.get(&key(access)?) } else { None };
-        let surroundings = match kept {
-            Some(kept) => kept,
+        let cached = if from.is_some() { self.surroundings.get(&key(access)?) } else { None };
+        let surroundings = match cached {
+            Some(cached) => cached,
             None => self.read_surroundings(access).await?,
         };
         let start = listing(access, "Microsoft.Compute/virtualMachines", COMPUTE_VERSION, &[])?;
@@ -155,7 +155,7 @@ impl Azure {
         let next_link = page.next_link;
         let complete = |mut machine: Machine| {
             if let Some(view) = machine.key().and_then(|key| surroundings.views.get(&key)) {
-                machine.see(view.clone());
+                machine.set_view(view.clone());
             }
             let interfaces = machine.interfaces();
             let mut vm = machine.into_vm()?;
@@ -164,7 +164,7 @@ impl Azure {
             }
             Ok(vm)
         };
-        let mut page = FleetPage::read(page.value, complete).keep(|vm| is_wanted(access, vm));
+        let mut page = FleetPage::read(page.value, complete).keep(|vm| is_in_regions(access, vm));
         for vm in &mut page.vms {
             self.measure(access, vm).await;
         }
@@ -172,7 +172,7 @@ impl Azure {
         Ok(page.and_next(next.map(str::to_owned)))
     }
 
-    /// One machine with all that is known of it, by the path of its id.
+    /// One machine with its instance view, by its id, which is a path.
     async fn read(&self, access: &Access, id: &str) -> Result<Option<Machine>, Failure> {
         let path = format!("{id}{}", query(&[("api-version", COMPUTE_VERSION), ("$expand", "instanceView")]));
         match self.ask(access, &path).await {
@@ -185,7 +185,7 @@ impl Azure {
     async fn complete(&self, access: &Access, machine: Machine) -> Result<CloudVm, Failure> {
         let interfaces = machine.interfaces();
         let mut vm = machine.into_vm()?;
-        for id in interfaces.iter().take(MOST_INTERFACES) {
+        for id in interfaces.iter().take(MAX_INTERFACES) {
             let expanded = [("api-version", NETWORK_VERSION), ("$expand", "ipConfigurations/publicIPAddress")];
             match self.ask::<Interface>(access, &format!("{id}{}", query(&expanded))).await {
                 Ok(interface) => add_addresses(&mut vm, interface.addresses(|_| Field::Absent)),
@@ -197,7 +197,7 @@ impl Azure {
         Ok(vm)
     }
 
-    /// The sizes that a location has.
+    /// The sizes of a location.
     async fn sizes(&self, access: &Access, location: &str) -> Result<Arc<Sizes>, Failure> {
         let place = format!("{} {location}", access.endpoint(API));
         if let Some(known) = self.sizes.get(&place) {
@@ -211,7 +211,7 @@ impl Azure {
         Ok(sizes)
     }
 
-    /// Fills in what the size of the VM has. A VM without is an answer too.
+    /// Fills in the virtual CPUs and the memory of a VM. If sizes cannot be read, the VM stays without them.
     async fn measure(&self, access: &Access, vm: &mut CloudVm) {
         if vm.region.is_empty() {
             return;
@@ -222,7 +222,7 @@ impl Azure {
                 vm.size.vcpus = measures.map(|(cores, _)| *cores);
                 vm.size.memory_bytes = measures.map(|(_, mib)| mib << 20);
             }
-            Err(failure) => tracing::debug!(code = failure.code, "sizes of machines are not told"),
+            Err(failure) => tracing::debug!(code = failure.code, "the sizes of machines could not be read"),
         }
     }
 
@@ -234,10 +234,10 @@ impl Azure {
         match self.ask_all::<Permission>(access, &path).await {
             Ok(permissions) if permissions.iter().any(|permission| permission.allows(CREATE)) => Ok(Rehearsal::Allowed),
             Ok(_) => {
-                let message = format!("no role of the service principal has the action {CREATE}");
+                let message = format!("no role of the service principal allows the action {CREATE}");
                 Err(Failure::new(FailureClass::InsufficientPermissions, "AuthorizationFailed", message))
             }
-            // It may not even ask what it may.
+            // The service principal may not read its own permissions.
             Err(failure) if failure.class == FailureClass::InsufficientPermissions => Ok(Rehearsal::CannotTell),
             Err(failure) => Err(failure),
         }
@@ -253,7 +253,7 @@ impl Adapter for Azure {
             let who = access.credential.hint().unwrap_or_default();
             match self.ask::<Subscription>(access, &path).await {
                 Ok(subscription) => Ok(Identity(format!("{who} in {}", subscription.display_name))),
-                // A role in a resource group alone does not show the subscription.
+                // A role in a single resource group does not include the subscription.
                 Err(failure) if failure.class == FailureClass::InsufficientPermissions => Ok(Identity(who)),
                 Err(failure) => Err(failure),
             }
@@ -278,7 +278,7 @@ impl Adapter for Azure {
             if let Some(order) = order {
                 body_of(access, order)?;
                 if !self.sizes(access, &order.region).await?.contains_key(&order.size) {
-                    let message = format!("{} has no size {}", order.region, order.size);
+                    let message = format!("the location {} has no size {}", order.region, order.size);
                     return Err(Failure::new(FailureClass::NotFound, "unknown_size", message));
                 }
             }
@@ -301,7 +301,7 @@ impl Adapter for Azure {
         Box::pin(async move {
             let url = format!("{}{}{}", access.endpoint(API), id_of(access, order)?, query(&[("api-version", COMPUTE_VERSION)]));
             let call = Call { method: Method::PUT, ..Call::post(url) }.json(&body_of(access, order)?)?;
-            // Without this a machine of the same name, whoever has it, would be changed.
+            // Without this header, the request would change an existing machine with the same name.
             let reply = self.send(access, call.header(header::IF_NONE_MATCH, "*")?).await?;
             if reply.is_success() { Ok(reply.json::<Machine>()?.into_vm()?) } else { Err(failure(&reply)) }
         })
@@ -321,16 +321,20 @@ fn listing(access: &Access, kind: &str, version: &str, more: &[(&str, &str)]) ->
     Ok(format!("/subscriptions/{}/providers/{kind}{}", segment(subscription(access)?), query(&pairs)))
 }
 
-/// The path of a link to the next part of a list. One that leads elsewhere is not followed: the token would go with it.
+/// The path of a link to the next page. A link to another server is not followed, because the request would send the token there.
 fn path_of<'a>(access: &Access, link: &'a str) -> Result<&'a str, Failure> {
     let endpoint = access.endpoint(API);
     let host_and_path = link.strip_prefix(&endpoint).or_else(|| link.strip_prefix(&format!("{endpoint}:443")));
-    host_and_path.filter(|path| path.starts_with('/')).ok_or_else(|| unusable("a link to the next part leads to another server"))
+    host_and_path.filter(|path| path.starts_with('/')).ok_or_else(|| unusable("the link to the next page leads to another server"))
 }
 
 fn group(access: &Access) -> Result<&str, Failure> {
-    let missing =
-        || unfit_order("no_resource_group", "the provider's config.resource_group says where VMs are created: it is not set");
+    let missing = || {
+        invalid_order(
+            "no_resource_group",
+            "config.resource_group of the provider is not set: set it to the resource group for new VMs",
+        )
+    };
     access.config.resource_group.as_deref().ok_or_else(missing)
 }
 
@@ -346,7 +350,10 @@ fn image_reference(image: &str) -> Result<Value, Failure> {
     }
     let parts: Vec<&str> = image.split(':').collect();
     let [publisher, offer, sku, version] = parts.as_slice() else {
-        return Err(unfit_order("bad_image", format!("{image} is neither publisher:offer:sku:version nor the id of an image")));
+        return Err(invalid_order(
+            "bad_image",
+            format!("{image} is not an image: use publisher:offer:sku:version or the id of an image"),
+        ));
     };
     Ok(json!({"publisher": publisher, "offer": offer, "sku": sku, "version": version}))
 }
@@ -357,8 +364,8 @@ fn subnet_id(access: &Access, order: &Order) -> Result<String, Failure> {
         return Ok(network.to_owned());
     }
     let Some((network, subnet)) = network.split_once('/') else {
-        let message = "Azure needs a subnet: network is its id, or network/subnet in the resource group";
-        return Err(unfit_order("bad_network", message));
+        let message = "Azure requires a subnet: set network to its id, or to network/subnet in the resource group";
+        return Err(invalid_order("bad_network", message));
     };
     let (subscription, group) = (subscription(access)?, group(access)?);
     Ok(format!(
@@ -368,9 +375,9 @@ fn subnet_id(access: &Access, order: &Order) -> Result<String, Failure> {
 
 fn body_of(access: &Access, order: &Order) -> Result<Value, Failure> {
     if order.ssh_keys.is_empty() {
-        return Err(unfit_order(
+        return Err(invalid_order(
             "no_ssh_key",
-            format!("Azure lets nobody in without a key: ssh_keys has the public keys of {ADMIN}"),
+            format!("Azure requires at least one SSH key: set ssh_keys to the public keys of the user {ADMIN}"),
         ));
     }
     let path = format!("/home/{ADMIN}/.ssh/authorized_keys");
@@ -416,10 +423,10 @@ fn failure(reply: &Reply) -> Failure {
     reply.failure(class, &error.code, &error.message)
 }
 
-/// What Azure's codes mean. `None` for one that says no more than the status.
+/// The class of an Azure error code. `None` if the code says no more than the status.
 fn class_of(code: &str, message: &str) -> Option<FailureClass> {
     Some(match code {
-        // The subscription is a part of the credential.
+        // The subscription is part of the credential.
         "SubscriptionNotFound" | "InvalidSubscriptionId" => FailureClass::InvalidCredentials,
         "OperationNotAllowed" if message.to_lowercase().contains("quota") => FailureClass::QuotaExceeded,
         "QuotaExceeded"

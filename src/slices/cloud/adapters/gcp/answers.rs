@@ -1,4 +1,4 @@
-//! The answers of Compute Engine, as far as they are read.
+//! The responses of Compute Engine, limited to the fields that are used.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::super::{
     fields::{Field, Unidentified, Unread, id},
 };
 
-/// Part of the machines of all zones, by zone.
+/// A page of the machines of all zones, by zone.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InstancePage {
@@ -35,7 +35,7 @@ struct Warning {
 }
 
 impl InstancePage {
-    /// The machines of the page. A zone that could not be asked is skipped, so that its machines do not look as if they were gone.
+    /// The machines of the page. An unreachable zone counts as skipped, so that its machines do not look terminated.
     pub(super) fn read(self) -> FleetPage {
         let (mut instances, mut unreachable) = (Vec::new(), Vec::new());
         for (zone, scope) in self.items {
@@ -61,7 +61,7 @@ impl InstancePage {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Instance {
-    /// A number, as a text.
+    /// A number as text.
     id: Field<String>,
     name: Field<String>,
     status: Field<String>,
@@ -108,7 +108,7 @@ pub(super) fn region_of(zone: &str) -> &str {
     zone.rsplit_once('-').map_or(zone, |(region, _)| region)
 }
 
-/// `TERMINATED` is what a machine is that was stopped and can be started again.
+/// Maps the states of Compute Engine. A `TERMINATED` machine was stopped and can be started again.
 fn state(status: &str) -> VmState {
     match status {
         "PENDING" | "PROVISIONING" => VmState::Provisioning,
@@ -133,7 +133,7 @@ impl Instance {
         }
         let status = unread.required("state", "status", self.status);
         let machine_type = unread.required("size", "machineType", self.machine_type);
-        // A machine does not say which image it was made from, but its disk still has the licenses of the image.
+        // A machine does not report its image, but its boot disk has the licenses of the image.
         let boot = unread.list("image", "disks", self.disks).into_iter().find(|disk| disk.boot.value() == Some(&true));
         let licenses = boot.map(|disk| unread.list("image", "disks.licenses", disk.licenses)).unwrap_or_default();
         let (mut private_ips, mut public_ips) = (Vec::new(), Vec::new());
@@ -182,19 +182,19 @@ pub(super) struct Region {
 }
 
 impl Region {
-    /// The zone that is taken when nobody has named one: the same one each time.
+    /// The default zone of the region. It is always the same one.
     pub(super) fn first_zone(&self) -> Option<&str> {
         self.zones.iter().map(|zone| last_segment(zone)).min()
     }
 }
 
 #[derive(Debug, Default, Deserialize)]
-pub(super) struct Granted {
+pub(super) struct GrantedPermissions {
     #[serde(default)]
     pub(super) permissions: Vec<String>,
 }
 
-/// Something that takes its time, such as a creation.
+/// An asynchronous operation, such as a creation.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Operation {
@@ -219,7 +219,7 @@ struct OperationError {
 }
 
 impl Operation {
-    /// Why it failed, if it has.
+    /// The failure of the operation, if any.
     pub(super) fn failure(&self) -> Option<Failure> {
         let error = self.error.as_ref()?.errors.first()?;
         let class = match error.code.as_str() {

@@ -1,5 +1,5 @@
-//! The token of a service account: a JWT that its key signs, exchanged at the account's token endpoint. Nothing of Compute Engine is
-//! here.
+//! The token of a service account: a JWT signed with the account's key, exchanged at the account's token endpoint. Nothing of
+//! Compute Engine is here.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::super::{
     super::model::{Credential, Failure, FailureClass},
     Access, Answer,
     client::Reply,
-    oauth::{self, Refused},
+    oauth::{self, ErrorResponse},
     tokens::{Issued, Token},
     wire::wrong_credential,
 };
@@ -26,16 +26,16 @@ use super::super::{
 const TOKEN_URI: &str = "https://oauth2.googleapis.com/token";
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const GRANT: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// The longest that Google takes.
+/// The longest lifetime that Google accepts.
 const ASSERTION_SECONDS: i64 = 3600;
-/// Google refuses assertions that are older or newer than this.
-const MOST_SKEW: Duration = Duration::from_mins(5);
+/// Google refuses assertions whose time differs by more than this.
+const MAX_SKEW: Duration = Duration::from_mins(5);
 
-/// What Compute Engine is shown.
+/// The bearer token for Compute Engine.
 #[derive(Debug)]
 pub(super) struct AccessToken(pub(super) Secret);
 
-/// The file that Google gives out for a service account.
+/// The key file of a service account.
 #[derive(Deserialize)]
 pub(super) struct ServiceAccount {
     pub(super) client_email: String,
@@ -55,7 +55,7 @@ impl ServiceAccount {
         self.token_uri.as_deref().unwrap_or(TOKEN_URI)
     }
 
-    /// The signed claim to be this account.
+    /// The signed assertion for this account.
     fn assertion(&self, now: Timestamp) -> Result<String, Failure> {
         let header = json!({"alg": "RS256", "typ": "JWT", "kid": self.private_key_id});
         let issued = now.as_seconds();
@@ -68,11 +68,12 @@ impl ServiceAccount {
         });
         let [header, claims] = [header, claims].map(|part| BASE64URL_NOPAD.encode(part.to_string().as_bytes()));
         let message = format!("{header}.{claims}");
-        let signature = self.sign(message.as_bytes()).ok_or_else(|| unusable_account("private_key is no RSA key in PEM"))?;
+        let signature =
+            self.sign(message.as_bytes()).ok_or_else(|| unusable_account("private_key is not an RSA key in PEM format"))?;
         Ok(format!("{message}.{}", BASE64URL_NOPAD.encode(&signature)))
     }
 
-    /// RS256 is what TLS calls RSA PKCS #1 with SHA-256, so the one cryptography of the process signs this too.
+    /// Signs with RS256, which is RSA PKCS #1 with SHA-256 in TLS. So the TLS library of the process signs this too.
     fn sign(&self, message: &[u8]) -> Option<Vec<u8>> {
         let key = PrivateKeyDer::from_pem_slice(self.private_key.as_bytes()).ok()?;
         let signer = any_supported_type(&key).ok()?.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256])?;
@@ -80,17 +81,17 @@ impl ServiceAccount {
     }
 }
 
-/// The project whose machines are meant.
+/// The project whose machines are managed.
 pub(super) fn project(access: &Access) -> Result<String, Failure> {
     let Credential::ServiceAccount { project_id, .. } = &access.credential else { return Err(wrong_credential()) };
     let named = project_id.clone();
     let project = named
         .map_or_else(|| Ok::<_, Failure>(ServiceAccount::read(&access.credential)?.project_id), |project| Ok(Some(project)))?;
-    project.ok_or_else(|| unusable_account("neither it nor the credential has a project_id"))
+    project.ok_or_else(|| unusable_account("project_id is missing in it and in the credential"))
 }
 
 fn unusable_account(problem: &str) -> Failure {
-    let message = format!("service_account_json is not the file that Google gives out: {problem}");
+    let message = format!("service_account_json is not a valid service account key file: {problem}");
     Failure::new(FailureClass::InvalidCredentials, "bad_service_account", message)
 }
 
@@ -107,11 +108,11 @@ impl Token for AccessToken {
 }
 
 fn failure(reply: &Reply) -> Failure {
-    let Refused { error, error_description } = reply.json().unwrap_or_default();
-    let skewed = error_description.contains("reasonable timeframe") || reply.clock_skew().is_some_and(|skew| skew > MOST_SKEW);
+    let ErrorResponse { error, error_description } = reply.json().unwrap_or_default();
+    let skewed = error_description.contains("reasonable timeframe") || reply.clock_skew().is_some_and(|skew| skew > MAX_SKEW);
     let class = match reply.class() {
         FailureClass::InvalidRequest | FailureClass::InvalidCredentials if skewed => FailureClass::ClockSkew,
-        // The request is always of the same form: what is refused in it is the account or its key.
+        // The form of the request is always the same. So a refusal concerns the account or its key.
         FailureClass::InvalidRequest | FailureClass::NotFound => FailureClass::InvalidCredentials,
         class => class,
     };

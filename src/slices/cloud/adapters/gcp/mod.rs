@@ -1,17 +1,17 @@
-//! Google Cloud: Compute Engine by its REST API, version 1.
+//! Google Cloud: Compute Engine, REST API version 1.
 //!
-//! | of an order | means here |
+//! | field of an order | meaning |
 //! |---|---|
 //! | `region` | a region, such as `europe-west3` |
-//! | `zone` | one of its zones; the first of the region without one |
+//! | `zone` | a zone of the region; by default the first one |
 //! | `size` | a machine type, such as `e2-small` |
-//! | `image` | `project/family`, such as `debian-cloud/debian-12`; a path with `/images/` in it; or an image of the project by name |
-//! | `network` | the path of a subnetwork, or a network of the project by name; without one the network `default` |
-//! | `ssh_keys` | public keys as `user:key`; one without a user is for `admin` |
+//! | `image` | `project/family`, such as `debian-cloud/debian-12`; a path with `/images/`; or the name of a project's image |
+//! | `network` | the path of a subnetwork or the name of a network in the project; by default the network `default` |
+//! | `ssh_keys` | public keys as `user:key`; the default user is `admin` |
 //! | `user_data` | the metadata `user-data`, which cloud-init reads |
 //! | `tags` | labels |
 //!
-//! Machines get no public address. The order's token goes out as the `requestId`, and as a label, by which the machine is found again.
+//! Machines get no public address. The order's token is sent as the `requestId` and as a label, by which the machine is found.
 
 mod answers;
 mod login;
@@ -26,30 +26,30 @@ use super::{
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, Reply, unusable},
     tokens::Tokens,
-    wire::{announced, is_wanted, order_tags, query, segment, unfit_order},
+    wire::{invalid_order, is_in_regions, order_tags, pending_vm, query, segment},
 };
-use answers::{ErrorAnswer, Granted, Instance, InstancePage, MachineType, Operation, Region, region_of};
+use answers::{ErrorAnswer, GrantedPermissions, Instance, InstancePage, MachineType, Operation, Region, region_of};
 use login::{AccessToken, ServiceAccount, project};
 
 const COMPUTE: &str = "https://compute.googleapis.com";
 const RESOURCE_MANAGER: &str = "https://cloudresourcemanager.googleapis.com";
-/// The most that the API gives at once.
+/// The maximum page size of the API.
 const PAGE: &str = "500";
-/// Pages of a search: those without a hit count too.
-const MOST_PAGES: usize = 100;
+/// The page limit of a search. Pages without a match count too.
+const MAX_PAGES: usize = 100;
 const CREATE: &str = "compute.instances.create";
 const KNOWN_TYPES: u64 = 5_000;
-/// The most types that are asked about for one page of machines.
-const MOST_TYPES: usize = 50;
+/// The maximum number of machine types that are requested for one page of machines.
+const MAX_TYPES: usize = 50;
 const ADMIN: &str = "admin";
 
-/// Processors and MiB.
+/// The virtual CPUs and the memory in MiB.
 type Measures = (u32, u64);
 
 #[derive(Debug)]
 pub(super) struct Gcp {
     tokens: Tokens<AccessToken>,
-    /// By the names of types, which are the same for everybody.
+    /// Keyed by machine type. The values are the same for all projects.
     types: Cache<String, Measures>,
 }
 
@@ -71,21 +71,21 @@ impl Gcp {
         let pairs: Vec<_> = [("maxResults", PAGE)].into_iter().chain(from.map(|token| ("pageToken", token))).collect();
         let mut page: InstancePage = self.ask(access, &format!("/aggregated/instances{}", query(&pairs))).await?;
         let next = page.next_page_token.take().filter(|token| !token.is_empty());
-        let mut page = page.read().keep(|vm| is_wanted(access, vm)).and_next(next);
+        let mut page = page.read().keep(|vm| is_in_regions(access, vm)).and_next(next);
         self.measure(access, &mut page.vms).await;
         Ok(page)
     }
 
-    /// Fills in what the types of the VMs have. A VM without is an answer too.
+    /// Fills in the virtual CPUs and the memory of the VMs. If a machine type cannot be read, the VM stays without them.
     async fn measure(&self, access: &Access, vms: &mut [CloudVm]) {
         let unknown = vms.iter().filter(|vm| self.types.get(&vm.size.id).is_none());
         let mut unknown: Vec<(String, String)> = unknown.filter_map(|vm| Some((vm.size.id.clone(), vm.zone.clone()?))).collect();
         unknown.sort_unstable();
         unknown.dedup_by(|one, other| one.0 == other.0);
-        for (name, zone) in unknown.into_iter().take(MOST_TYPES) {
+        for (name, zone) in unknown.into_iter().take(MAX_TYPES) {
             match self.machine_type(access, &zone, &name).await {
                 Ok(found) => self.types.insert(name, (found.guest_cpus, found.memory_mb)),
-                Err(failure) => tracing::debug!(code = failure.code, "a machine type is not told"),
+                Err(failure) => tracing::debug!(code = failure.code, "a machine type could not be read"),
             }
         }
         for vm in vms {
@@ -114,7 +114,7 @@ impl Gcp {
     async fn zone(&self, access: &Access, order: &Order) -> Result<String, Failure> {
         if let Some(zone) = &order.zone {
             if region_of(zone) != order.region {
-                return Err(unfit_order("zone_not_in_region", format!("the zone {zone} is not in {}", order.region)));
+                return Err(invalid_order("zone_not_in_region", format!("the zone {zone} is not in the region {}", order.region)));
             }
             return Ok(zone.clone());
         }
@@ -130,17 +130,18 @@ impl Gcp {
         if let Some(failure) = operation.failure() {
             return Err(failure);
         }
-        let id = operation.target_id.clone().ok_or_else(|| unusable("an order was taken without saying what becomes of it"))?;
+        let id =
+            operation.target_id.clone().ok_or_else(|| unusable("the response to the order contains no id of the new machine"))?;
         self.follow(access, &zone, operation).await?;
-        // It was taken. That it cannot be shown yet is nothing that has failed.
+        // The order was accepted. It is not a failure if the machine cannot be read yet.
         let seen = self.read(access, &zone, &id).await.unwrap_or_else(|failure| {
             tracing::debug!(code = failure.code, "a new machine cannot be read yet");
             None
         });
-        Ok(seen.unwrap_or_else(|| CloudVm { zone: Some(zone), ..announced(order, id, "PROVISIONING") }))
+        Ok(seen.unwrap_or_else(|| CloudVm { zone: Some(zone), ..pending_vm(order, id, "PROVISIONING") }))
     }
 
-    /// Waits a little for what comes of a creation: a lack of quota shows itself only there.
+    /// Waits briefly for the result of a creation, because a quota error appears only there.
     async fn follow(&self, access: &Access, zone: &str, operation: Operation) -> Result<(), Failure> {
         if operation.status == "DONE" {
             return Ok(());
@@ -149,7 +150,7 @@ impl Gcp {
         match self.send::<Operation>(access, Call::post(url(access, &path)?)).await {
             Ok(operation) => operation.failure().map_or(Ok(()), Err),
             Err(failure) => {
-                tracing::debug!(code = failure.code, "what comes of a creation is not told yet");
+                tracing::debug!(code = failure.code, "the result of a creation could not be read yet");
                 Ok(())
             }
         }
@@ -160,13 +161,13 @@ impl Gcp {
         let mut call =
             Call::post(format!("{}{path}", access.endpoint(RESOURCE_MANAGER))).json(&json!({"permissions": [CREATE]}))?;
         call.repeatable = true;
-        match self.send::<Granted>(access, call).await {
+        match self.send::<GrantedPermissions>(access, call).await {
             Ok(granted) if granted.permissions.iter().any(|permission| permission == CREATE) => Ok(Rehearsal::Allowed),
             Ok(_) => {
                 let message = format!("no role of the service account has the permission {CREATE}");
                 Err(Failure::new(FailureClass::InsufficientPermissions, "forbidden", message))
             }
-            // The project need not have the API by which this is asked.
+            // The project may not have enabled the API of this request.
             Err(failure) if failure.class == FailureClass::InsufficientPermissions => Ok(Rehearsal::CannotTell),
             Err(failure) => Err(failure),
         }
@@ -188,7 +189,9 @@ impl Adapter for Gcp {
 
     fn get<'a>(&'a self, access: &'a Access, place: &'a VmPlace) -> Answer<'a, Option<CloudVm>> {
         Box::pin(async move {
-            let zone = place.zone.as_deref().ok_or_else(|| unfit_order("no_zone", "a machine is found only in its zone"))?;
+            let zone = place.zone.as_deref().ok_or_else(|| {
+                invalid_order("no_zone", "the zone of the machine is unknown, and Compute Engine finds machines only by zone")
+            })?;
             self.read(access, zone, &place.provider_vm_id).await
         })
     }
@@ -207,7 +210,7 @@ impl Adapter for Gcp {
         Box::pin(async move {
             let filter = format!("labels.{} = \"{}\"", OrderToken::TAG, order.token);
             let mut token: Option<String> = None;
-            for _ in 0..MOST_PAGES {
+            for _ in 0..MAX_PAGES {
                 let pairs: Vec<_> =
                     [("filter", filter.as_str())].into_iter().chain(token.as_deref().map(|token| ("pageToken", token))).collect();
                 let mut page: InstancePage = self.ask(access, &format!("/aggregated/instances{}", query(&pairs))).await?;
@@ -217,7 +220,7 @@ impl Adapter for Gcp {
                     return Ok(found);
                 }
             }
-            Err(unusable("a search for one machine does not come to its end"))
+            Err(unusable("the search for a machine exceeded its page limit"))
         })
     }
 
@@ -226,7 +229,7 @@ impl Adapter for Gcp {
     }
 }
 
-/// The URL of something in the project.
+/// The URL of a resource in the project.
 fn url(access: &Access, path: &str) -> Result<String, Failure> {
     Ok(format!("{}/compute/v1/projects/{}{path}", access.endpoint(COMPUTE), segment(&project(access)?)))
 }
@@ -248,7 +251,7 @@ fn interface(network: Option<&str>) -> Value {
 }
 
 fn ssh_key_line(key: &str) -> String {
-    // `user:ssh-ed25519 AAAA…`: a colon before the first space ends a user.
+    // `user:ssh-ed25519 AAAA…`: a colon before the first space follows a user name.
     let has_user = key.split(' ').next().is_some_and(|word| word.contains(':'));
     if has_user { key.to_owned() } else { format!("{ADMIN}:{key}") }
 }

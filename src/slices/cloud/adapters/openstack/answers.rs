@@ -1,4 +1,4 @@
-//! The answers of Nova, as far as they are read, and the form of errors that OpenStack's services share.
+//! The responses of Nova, limited to the fields that are used, and the error format of OpenStack services.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +27,14 @@ struct Link {
 }
 
 impl ServerPage {
-    /// What the next page begins behind, if there is one. The link itself often names a host that only the cloud knows.
+    /// The marker of the next page, if there is one. The link itself is not used, because it often names an internal host of the
+    /// cloud.
     pub(super) fn next_marker(&self) -> Result<Option<String>, Failure> {
         let Some(link) = self.servers_links.iter().find(|link| link.rel == "next") else { return Ok(None) };
         let last = self.servers.last().and_then(|server| server.value()?.id.value()).cloned();
         let pairs = link.href.split_once('?').map_or("", |(_, pairs)| pairs);
         let named = || form_urlencoded::parse(pairs.as_bytes()).find(|(name, _)| name == "marker").map(|(_, marker)| marker.into());
-        last.or_else(named).map(Some).ok_or_else(|| unusable("where the next page begins cannot be read"))
+        last.or_else(named).map(Some).ok_or_else(|| unusable("the link to the next page contains no marker"))
     }
 }
 
@@ -42,7 +43,7 @@ pub(super) struct OneServer<T> {
     pub(super) server: T,
 }
 
-/// What the answer to an order has of the server.
+/// The server in the response to an order.
 #[derive(Debug, Deserialize)]
 pub(super) struct CreatedServer {
     pub(super) id: String,
@@ -56,7 +57,7 @@ pub(super) struct Server {
     status: Field<String>,
     created: Field<String>,
     flavor: Field<Flavor>,
-    /// An empty text for a server that boots from a volume.
+    /// An empty string for a server that boots from a volume.
     image: Field<Image>,
     addresses: Field<BTreeMap<String, Field<Vec<Field<Address>>>>>,
     metadata: Field<BTreeMap<String, Field<String>>>,
@@ -67,7 +68,7 @@ pub(super) struct Server {
     zone: Field<String>,
 }
 
-/// A cloud that does not know the microversion names the flavor by its id alone.
+/// A cloud without the microversion reports only the id of the flavor.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Flavor {
@@ -98,7 +99,7 @@ struct Fault {
     message: Field<String>,
 }
 
-/// `PAUSED` servers are in memory, `SUSPENDED` ones on disk: both go on where they were.
+/// Maps the states of Nova. `PAUSED` servers are in memory, `SUSPENDED` servers on disk. Both can resume.
 fn state(status: &str, task: Option<&str>) -> VmState {
     match (status, task) {
         (_, Some("deleting" | "soft-deleting")) => VmState::Terminating,
@@ -147,7 +148,7 @@ impl Server {
                 let floating = unread.optional("public_ips", "OS-EXT-IPS:type", kind).as_deref() == Some("floating");
                 match unread.address(if floating { "public_ips" } else { "private_ips" }, "addr", addr) {
                     Some(address) if floating => vm.public_ips.push(address),
-                    // A fixed address is a public one on a network of the provider.
+                    // A fixed address may be public on a provider network, so its class decides.
                     Some(address) => add_address(&mut vm, address),
                     None => {}
                 }
@@ -194,7 +195,7 @@ struct AbsoluteLimits {
 }
 
 impl Limits {
-    /// Whether one more instance fits. A limit of -1 is none.
+    /// Whether the quota allows one more instance. A limit of -1 means unlimited.
     pub(super) fn have_room(&self) -> bool {
         let value = |name: &str| self.limits.absolute.get(name).copied();
         match (value("maxTotalInstances"), value("totalInstancesUsed")) {
@@ -204,8 +205,8 @@ impl Limits {
     }
 }
 
-/// Errors are an object with one entry, whose name says what kind of error it is: `{"itemNotFound": {"message", "code"}}`. Keystone's is
-/// always `error` and has a title.
+/// Parses an error: an object with one entry, whose name is the kind of the error, such as `{"itemNotFound": {"message", "code"}}`.
+/// Keystone's entry is always named `error` and has a title.
 pub(super) fn failure(reply: &Reply) -> Failure {
     let answer: BTreeMap<String, Value> = reply.json().unwrap_or_default();
     let entry = answer.iter().find(|(_, detail)| detail.get("message").is_some());
@@ -217,7 +218,7 @@ pub(super) fn failure(reply: &Reply) -> Failure {
     };
     let class = match reply.status.as_u16() {
         _ if message.contains("Quota exceeded") => FailureClass::QuotaExceeded,
-        // How Nova said that there were too many requests, before there was a status for it.
+        // Older versions of Nova use this status for too many requests.
         413 => FailureClass::RateLimited,
         _ => reply.class(),
     };
@@ -229,7 +230,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_states_of_nova_become_ours() {
+    fn nova_states_map_to_vm_states() {
         for (status, task, expected) in [
             ("ACTIVE", None, VmState::Running),
             ("MIGRATING", Some("migrating"), VmState::Running),

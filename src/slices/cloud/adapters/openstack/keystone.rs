@@ -20,18 +20,18 @@ use super::answers::failure;
 const SUBJECT_TOKEN: HeaderName = HeaderName::from_static("x-subject-token");
 const DEFAULT_DOMAIN: &str = "Default";
 
-/// What Nova is shown, who it stands for, and where Nova is.
+/// The token for Nova, its user and project, and the endpoints of Nova.
 #[derive(Debug)]
 pub(super) struct KeystoneToken {
     pub(super) id: Secret,
     pub(super) user: String,
     pub(super) project: String,
-    /// Public endpoints by region.
+    /// The public endpoints, by region.
     compute: BTreeMap<String, String>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Granted {
+struct TokenResponse {
     token: TokenDetail,
 }
 
@@ -66,18 +66,19 @@ struct Endpoint {
 }
 
 impl KeystoneToken {
-    /// The regions that are meant: the configured ones, or all that have a Nova.
+    /// The configured regions, or else all regions with Nova.
     pub(super) fn regions(&self, access: &Access) -> Vec<String> {
         let configured = &access.config.regions;
         if configured.is_empty() { self.compute.keys().cloned().collect() } else { configured.clone() }
     }
 
-    /// Where the Nova of a region is.
+    /// The endpoint of Nova in a region.
     pub(super) fn compute(&self, access: &Access, region: &str) -> Result<String, Failure> {
         let url = access.config.endpoint.as_deref().or(self.compute.get(region).map(String::as_str));
         let missing = || {
             let known: Vec<&str> = self.compute.keys().map(String::as_str).collect();
-            let message = format!("the catalog has no compute service in the region {region}; it has one in: {}", known.join(", "));
+            let message =
+                format!("the catalog has no compute service in the region {region}; regions with one: {}", known.join(", "));
             Failure::new(FailureClass::NotFound, "unknown_region", message)
         };
         Ok(url.ok_or_else(missing)?.trim_end_matches('/').to_owned())
@@ -88,18 +89,18 @@ impl Token for KeystoneToken {
     fn issue(access: &Access) -> Answer<'_, Issued<Self>> {
         Box::pin(async move {
             let mut call = Call::post(tokens_url(access)?).json(&body_of(&access.credential)?)?;
-            // A token more than was needed does no harm.
+            // An additional token does no harm.
             call.repeatable = true;
             let reply = access.client.send(call).await?;
             if !reply.is_success() {
                 return Err(failure(&reply));
             }
             let id = reply.headers.get(SUBJECT_TOKEN).and_then(|value| value.to_str().ok());
-            let id = Secret::new(id.ok_or_else(|| unusable("Keystone gave no token"))?);
-            let Granted { token } = reply.json()?;
-            let until = Timestamp::parse(&token.expires_at).ok_or_else(|| unusable("Keystone gave a token without an end"))?;
+            let id = Secret::new(id.ok_or_else(|| unusable("the response of Keystone contains no token"))?);
+            let TokenResponse { token } = reply.json()?;
+            let until = Timestamp::parse(&token.expires_at).ok_or_else(|| unusable("the token of Keystone has no valid expiry"))?;
             let project = token.project.map(|project| project.name);
-            let project = project.ok_or_else(|| unusable("the token is for no project"))?;
+            let project = project.ok_or_else(|| unusable("the token has no project scope"))?;
             let services = token.catalog.into_iter().filter(|service| service.kind == "compute");
             let endpoints = services.flat_map(|service| service.endpoints).filter(|endpoint| endpoint.interface == "public");
             let compute = endpoints.map(|endpoint| (endpoint.region.unwrap_or_default(), endpoint.url)).collect();
@@ -109,9 +110,10 @@ impl Token for KeystoneToken {
     }
 }
 
-/// `auth_url` is given with and without the version.
+/// Accepts `auth_url` with and without the version.
 fn tokens_url(access: &Access) -> Result<String, Failure> {
-    let missing = || Failure::new(FailureClass::InvalidRequest, "no_auth_url", "config.auth_url is not set");
+    let missing =
+        || Failure::new(FailureClass::InvalidRequest, "no_auth_url", "config.auth_url is not set: set it to the URL of Keystone");
     let url = access.config.auth_url.as_deref().ok_or_else(missing)?.trim_end_matches('/');
     Ok(format!("{}/v3/auth/tokens", url.strip_suffix("/v3").unwrap_or(url)))
 }

@@ -1,17 +1,18 @@
-//! OpenStack: Keystone v3 and Nova, with the microversion that tells flavors of servers and takes tags with an order (Pike, 2017).
+//! OpenStack: Keystone v3 and Nova, with a microversion that reports the flavors of servers and accepts tags in an order (Pike,
+//! 2017).
 //!
-//! | of an order | means here |
+//! | field of an order | meaning |
 //! |---|---|
 //! | `region` | a region of the catalog |
 //! | `zone` | an availability zone of Nova |
-//! | `size` | a flavor, by its name or id |
+//! | `size` | the name or id of a flavor |
 //! | `image` | the id of an image |
-//! | `network` | the id of a network; without one the project's own is found or made |
+//! | `network` | the id of a network; by default Nova finds or creates the project's own |
 //! | `ssh_keys` | the name of one key pair |
 //! | `tags` | metadata |
 //!
-//! Nova has no idempotency token: the order's is a tag of the server, by which it is found again, and in its metadata. With an
-//! `endpoint` Nova is there, whatever the catalog says.
+//! Nova has no idempotency token. The order's token is in the metadata of the server and is one of its tags, by which the server is
+//! found. A configured `endpoint` replaces the Nova endpoints of the catalog.
 
 mod answers;
 mod keystone;
@@ -26,7 +27,7 @@ use super::{
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, unusable},
     tokens::Tokens,
-    wire::{announced, order_tags, query, segment, unfit_order},
+    wire::{invalid_order, order_tags, pending_vm, query, segment},
 };
 use answers::{CreatedServer, Flavors, Limits, OneServer, Server, ServerPage, failure};
 use keystone::KeystoneToken;
@@ -41,24 +42,24 @@ pub(super) struct OpenStack {
     tokens: Tokens<KeystoneToken>,
 }
 
-/// How far the walk over the regions has come.
+/// The position in the list of all regions.
 #[derive(Debug, Serialize, Deserialize)]
 struct Walk {
-    /// The first is under way.
+    /// The remaining regions, starting with the current one.
     regions: Vec<String>,
     marker: Option<String>,
 }
 
-/// What Nova is asked in a region.
+/// A request to Nova in a region.
 #[derive(Debug)]
-struct Question<'a> {
+struct NovaRequest<'a> {
     region: &'a str,
     path: String,
-    /// An order, in place of a read.
+    /// The body of an order. Absent for a read.
     body: Option<Value>,
 }
 
-impl<'a> Question<'a> {
+impl<'a> NovaRequest<'a> {
     fn get(region: &'a str, path: impl Into<String>) -> Self {
         Self { region, path: path.into(), body: None }
     }
@@ -69,10 +70,10 @@ impl OpenStack {
         Self { tokens: Tokens::new() }
     }
 
-    async fn ask<T: DeserializeOwned>(&self, access: &Access, question: Question<'_>) -> Result<T, Failure> {
+    async fn ask<T: DeserializeOwned>(&self, access: &Access, request: NovaRequest<'_>) -> Result<T, Failure> {
         let make = |token: &KeystoneToken| {
-            let url = format!("{}{}", token.compute(access, question.region)?, question.path);
-            let call = match &question.body {
+            let url = format!("{}{}", token.compute(access, request.region)?, request.path);
+            let call = match &request.body {
                 Some(body) => Call::post(url).json(body)?,
                 None => Call::get(url),
             };
@@ -92,7 +93,7 @@ impl OpenStack {
             return Err(Failure::new(FailureClass::NotFound, "no_compute_service", message));
         };
         let pairs: Vec<_> = [("limit", PAGE)].into_iter().chain(marker.as_deref().map(|marker| ("marker", marker))).collect();
-        let page: ServerPage = self.ask(access, Question::get(region, format!("/servers/detail{}", query(&pairs)))).await?;
+        let page: ServerPage = self.ask(access, NovaRequest::get(region, format!("/servers/detail{}", query(&pairs)))).await?;
         let marker = page.next_marker()?;
         let page = FleetPage::read(page.servers, |server| server.into_vm(region));
         let rest = if marker.is_some() { regions.clone() } else { later.to_vec() };
@@ -102,20 +103,20 @@ impl OpenStack {
     }
 
     async fn read(&self, access: &Access, region: &str, id: &str) -> Result<Option<CloudVm>, Failure> {
-        match self.ask::<OneServer<Server>>(access, Question::get(region, format!("/servers/{}", segment(id)))).await {
+        match self.ask::<OneServer<Server>>(access, NovaRequest::get(region, format!("/servers/{}", segment(id)))).await {
             Ok(found) => Ok(Some(found.server.into_vm(region)?)),
             Err(failure) if failure.class == FailureClass::NotFound && failure.code == "itemNotFound" => Ok(None),
             Err(failure) => Err(failure),
         }
     }
 
-    /// The id of a flavor by its name or id. People know names, and Nova takes ids.
+    /// The id of a flavor, from its name or id. People use names, but Nova requires ids.
     async fn flavor(&self, access: &Access, order: &Order) -> Result<String, Failure> {
-        let Flavors { flavors } = self.ask(access, Question::get(&order.region, "/flavors")).await?;
+        let Flavors { flavors } = self.ask(access, NovaRequest::get(&order.region, "/flavors")).await?;
         let named = flavors.iter().find(|flavor| flavor.name == order.size);
         let found = named.or_else(|| flavors.iter().find(|flavor| flavor.id == order.size));
         found.map(|flavor| flavor.id.clone()).ok_or_else(|| {
-            let message = format!("{} has no flavor {}", order.region, order.size);
+            let message = format!("the region {} has no flavor {}", order.region, order.size);
             Failure::new(FailureClass::NotFound, "unknown_size", message)
         })
     }
@@ -125,14 +126,14 @@ impl OpenStack {
         let flavor = self.flavor(access, order).await?;
         let body = Some(body_of(order, &flavor));
         let created: OneServer<CreatedServer> =
-            self.ask(access, Question { region: &order.region, path: "/servers".to_owned(), body }).await?;
+            self.ask(access, NovaRequest { region: &order.region, path: "/servers".to_owned(), body }).await?;
         let id = created.server.id;
-        // It was taken. That it cannot be shown yet is nothing that has failed.
+        // The order was accepted. It is not a failure if the server cannot be read yet.
         let seen = self.read(access, &order.region, &id).await.unwrap_or_else(|failure| {
             tracing::debug!(code = failure.code, "a new server cannot be read yet");
             None
         });
-        Ok(seen.unwrap_or_else(|| announced(order, id, "BUILD")))
+        Ok(seen.unwrap_or_else(|| pending_vm(order, id, "BUILD")))
     }
 }
 
@@ -152,15 +153,15 @@ impl Adapter for OpenStack {
         Box::pin(self.read(access, &place.region, &place.provider_vm_id))
     }
 
-    /// The policies of a cloud cannot be asked; flavors and quotas can.
+    /// Checks flavors and quotas. The policies of a cloud cannot be read.
     fn rehearse<'a>(&'a self, access: &'a Access, order: Option<&'a Order>) -> Answer<'a, Rehearsal> {
         Box::pin(async move {
             let Some(order) = order else { return Ok(Rehearsal::CannotTell) };
             check(order)?;
             self.flavor(access, order).await?;
-            let limits: Limits = self.ask(access, Question::get(&order.region, "/limits")).await?;
+            let limits: Limits = self.ask(access, NovaRequest::get(&order.region, "/limits")).await?;
             if !limits.have_room() {
-                let message = "the project has as many instances as its quota lets it have";
+                let message = "the quota of instances in the project is used up";
                 return Err(Failure::new(FailureClass::QuotaExceeded, "instances", message));
             }
             Ok(Rehearsal::CannotTell)
@@ -170,7 +171,7 @@ impl Adapter for OpenStack {
     fn find<'a>(&'a self, access: &'a Access, order: &'a Order) -> Answer<'a, Option<CloudVm>> {
         Box::pin(async move {
             let path = format!("/servers/detail{}", query(&[("tags", &order.token.to_string())]));
-            let page: ServerPage = self.ask(access, Question::get(&order.region, path)).await?;
+            let page: ServerPage = self.ask(access, NovaRequest::get(&order.region, path)).await?;
             FleetPage::read(page.servers, |server| server.into_vm(&order.region)).only()
         })
     }
@@ -182,7 +183,7 @@ impl Adapter for OpenStack {
 
 fn check(order: &Order) -> Result<(), Failure> {
     if order.ssh_keys.len() > 1 {
-        return Err(unfit_order("too_many_ssh_keys", "Nova gives a server one key pair: name one in ssh_keys"));
+        return Err(invalid_order("too_many_ssh_keys", "Nova accepts one key pair per server: name only one in ssh_keys"));
     }
     Ok(())
 }

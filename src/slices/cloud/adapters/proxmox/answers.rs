@@ -1,4 +1,4 @@
-//! The answers of Proxmox VE, as far as they are read.
+//! The responses of Proxmox VE, limited to the fields that are used.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,7 +17,7 @@ use super::super::{
     wire::{add_address, is_reachable},
 };
 
-/// Every answer is in one of these.
+/// The envelope of every response.
 #[derive(Debug, Deserialize)]
 pub(super) struct Data<T> {
     pub(super) data: T,
@@ -28,14 +28,14 @@ pub(super) struct Version {
     pub(super) version: String,
 }
 
-/// A guest, as the cluster tells of it.
+/// A guest in the list of the cluster's resources.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct Guest {
     #[serde(rename = "type")]
     kind: String,
     pub(super) vmid: u64,
     pub(super) node: String,
-    /// Absent while its node is away.
+    /// Absent while the node is offline.
     #[serde(default)]
     pub(super) name: Field<String>,
     #[serde(default)]
@@ -52,7 +52,7 @@ pub(super) struct Guest {
     lock: Field<String>,
 }
 
-/// What a guest's own node knows better.
+/// The status of a guest from its own node, which is more precise.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct CurrentStatus {
@@ -63,7 +63,7 @@ pub(super) struct CurrentStatus {
     maxmem: Field<u64>,
 }
 
-/// The settings of a guest, numbers and texts mixed.
+/// The settings of a guest, with numbers and strings mixed.
 #[derive(Debug, Default, Deserialize)]
 #[serde(transparent)]
 pub(super) struct GuestConfig(HashMap<String, Value>);
@@ -106,7 +106,7 @@ pub(super) struct Node {
     pub(super) node: String,
 }
 
-/// What became of something that takes its time.
+/// The status of an asynchronous task.
 #[derive(Debug, Deserialize)]
 pub(super) struct TaskStatus {
     status: String,
@@ -114,7 +114,7 @@ pub(super) struct TaskStatus {
 }
 
 impl TaskStatus {
-    /// `None` while it is under way.
+    /// The result of the task. `None` while it is running.
     pub(super) fn outcome(&self) -> Option<Result<(), Failure>> {
         if self.status != "stopped" {
             return None;
@@ -129,13 +129,13 @@ impl TaskStatus {
     }
 }
 
-/// Privileges by path.
+/// The privileges, by path.
 #[derive(Debug, Deserialize)]
 #[serde(transparent)]
 pub(super) struct Permissions(HashMap<String, HashMap<String, u8>>);
 
 impl Permissions {
-    /// Whether the token has the privilege anywhere that guests are.
+    /// Whether the token has the privilege on any path that applies to guests.
     pub(super) fn have(&self, privilege: &str) -> bool {
         let of_guests = |path: &str| path == "/" || path.starts_with("/vms") || path.starts_with("/pool");
         self.0.iter().any(|(path, privileges)| of_guests(path) && privileges.contains_key(privilege))
@@ -150,19 +150,19 @@ impl GuestConfig {
         }
     }
 
-    /// Whether the guest is said to run an agent: asking one that is not there takes seconds.
+    /// Whether the guest agent is enabled. A request to a missing agent takes seconds.
     pub(super) fn has_agent(&self) -> bool {
         self.text("agent").is_some_and(|agent| agent.split(',').any(|part| part == "1" || part == "enabled=1"))
     }
 
-    /// Of `meta`: `creation-qemu=9.0.2,ctime=1706000000`.
+    /// The creation time from `meta`, such as `creation-qemu=9.0.2,ctime=1706000000`.
     fn created_at(&self) -> Option<Timestamp> {
         let meta = self.text("meta")?;
         let seconds: i64 = meta.split(',').find_map(|part| part.strip_prefix("ctime="))?.parse().ok()?;
         Some(Timestamp::from_millis(seconds.checked_mul(1000)?))
     }
 
-    /// The addresses that cloud-init is told to set: `ip=10.0.0.5/24,gw=10.0.0.1`.
+    /// The static addresses in the cloud-init settings, such as `ip=10.0.0.5/24,gw=10.0.0.1`.
     fn static_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let settings = (0..8).filter_map(|place| self.text(&format!("ipconfig{place}")));
         let parts = settings.flat_map(|setting| setting.split(',').map(str::to_owned).collect::<Vec<_>>());
@@ -177,7 +177,7 @@ fn state(status: &str, qmp: Option<&str>, lock: Option<&str>) -> VmState {
     match (lock, status, qmp) {
         (Some("clone" | "create"), ..) => VmState::Provisioning,
         (Some("suspending"), ..) => VmState::Stopping,
-        // Of a live migration one side waits and the other is paused for a moment: the guest runs all the same.
+        // During a live migration, one side waits and the other is paused briefly. The guest is still running.
         (Some("migrate"), "running", _) => VmState::Running,
         (Some("suspended"), "stopped", _) | (_, "running", Some("paused" | "suspended")) => VmState::Suspended,
         (_, "running", Some("prelaunch" | "inmigrate")) => VmState::Starting,
@@ -187,7 +187,7 @@ fn state(status: &str, qmp: Option<&str>, lock: Option<&str>) -> VmState {
     }
 }
 
-/// Tags are words; the part behind the first dot of one is taken for its value.
+/// Splits tags into key and value at the first dot.
 fn tags(text: &str) -> BTreeMap<String, String> {
     let words = text.split([';', ',', ' ']).filter(|word| !word.is_empty());
     words.map(|word| word.split_once('.').unwrap_or((word, ""))).map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
@@ -255,7 +255,7 @@ impl Guest {
     }
 }
 
-/// What a guest is asked about by itself.
+/// The data that is requested for each guest separately.
 #[derive(Debug, Default)]
 pub(super) struct Details {
     pub(super) config: GuestConfig,
@@ -270,7 +270,7 @@ struct ErrorAnswer {
     errors: HashMap<String, String>,
 }
 
-/// The message is in the status line, and in the body only of newer versions; what is wrong with parameters always is.
+/// Parses an error. The body contains the faults of parameters, and in newer versions also the message of the status line.
 pub(super) fn failure(reply: &Reply) -> Failure {
     let answer: ErrorAnswer = reply.json().unwrap_or_default();
     let mut parameters: Vec<String> =
@@ -279,7 +279,7 @@ pub(super) fn failure(reply: &Reply) -> Failure {
     let message = answer.message.map(|message| message.trim().to_owned()).into_iter().chain(parameters);
     let message = message.collect::<Vec<_>>().join("; ");
     let class = match reply.status.as_u16() {
-        // The node that was asked passes requests on to others: these say that one of them cannot be reached.
+        // The node forwards requests to other nodes. These statuses mean that another node is unreachable.
         595 | 596 => FailureClass::ProviderError,
         _ if message.contains("does not exist") => FailureClass::NotFound,
         _ => reply.class(),
@@ -292,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_and_lock_make_one_state() {
+    fn status_and_lock_are_combined() {
         for (status, qmp, lock, expected) in [
             ("running", None, None, VmState::Running),
             ("running", Some("running"), Some("backup"), VmState::Running),
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_asked_only_when_it_is_enabled() {
+    fn an_agent_is_used_only_if_enabled() {
         for (agent, expected) in [("1", true), ("enabled=1,fstrim_cloned_disks=1", true), ("0", false), ("enabled=0", false)] {
             let config = GuestConfig(HashMap::from([("agent".to_owned(), agent.into())]));
             assert_eq!(config.has_agent(), expected, "{agent}");

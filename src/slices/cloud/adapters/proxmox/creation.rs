@@ -1,7 +1,7 @@
-//! The creation of a guest: a template is cloned, its copy is set up and started, and marked as ordered when all of it is done.
+//! The creation of a guest: clones a template, configures and starts the copy, and finally tags the copy with the order's token.
 //!
-//! **Invariant:** every step finds out what an earlier attempt has done and goes on behind it. The copy carries the order's token in its
-//! description from the first moment, and in its tags only from the last: what has the tag needs nothing more.
+//! **Invariant:** every step detects the work of an earlier attempt and continues after it. The description of the copy contains
+//! the order's token from the start, the tags only at the end. A guest with the tag is complete.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -11,20 +11,20 @@ use super::super::{
     super::model::{CloudVm, Failure, FailureClass, Order, OrderToken},
     Access,
     client::Call,
-    wire::{segment, unfit_order},
+    wire::{invalid_order, segment},
 };
 use super::{
     answers::{Guest, GuestConfig, TaskStatus},
     ask, config_of, guests, show, url,
 };
 
-/// Pauses between looks at a task.
+/// The pauses between checks of a task.
 const FIRST_PAUSE: Duration = Duration::from_millis(300);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
-/// Guests of the same name that are looked at for an earlier attempt.
-const MOST_NAMESAKES: usize = 20;
+const MAX_PAUSE: Duration = Duration::from_secs(2);
+/// The number of guests with the same name that are checked for an earlier attempt.
+const MAX_CANDIDATES: usize = 20;
 
-/// What of an order Proxmox VE can carry out.
+/// An order in the terms of Proxmox VE.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) template: u64,
@@ -51,8 +51,9 @@ fn tag_list(tags: &BTreeMap<String, String>, own: &str) -> Result<String, Failur
     for (key, value) in tags {
         let tag = if value.is_empty() { key.clone() } else { format!("{key}.{value}") };
         if key.contains('.') || !is_tag(&tag) {
-            let message = format!("{tag} is no tag of Proxmox VE: letters, digits and _ - + are, and a dot before the value");
-            return Err(unfit_order("bad_tag", message));
+            let message =
+                format!("{tag} is not a valid Proxmox VE tag: use letters, digits, _ - and +, with a dot before the value");
+            return Err(invalid_order("bad_tag", message));
         }
         list.push(tag);
     }
@@ -63,17 +64,20 @@ fn tag_list(tags: &BTreeMap<String, String>, own: &str) -> Result<String, Failur
 impl Plan {
     pub(super) fn read(order: &Order) -> Result<Self, Failure> {
         if order.zone.is_some() {
-            return Err(unfit_order("no_zones", "a node has no zones: leave zone out"));
+            return Err(invalid_order("no_zones", "Proxmox VE has no zones: omit zone"));
         }
         if order.user_data.is_some() {
-            let message = "the API of Proxmox VE does not take user data: put it into the template";
-            return Err(unfit_order("no_user_data", message));
+            let message = "the API of Proxmox VE does not accept user data: put it into the template";
+            return Err(invalid_order("no_user_data", message));
         }
         let size = order.size.split_once('x').and_then(|(cores, mib)| Some((cores.parse().ok()?, mib.parse().ok()?)));
-        let (cores, mib) =
-            size.ok_or_else(|| unfit_order("bad_size", format!("{} is not CORESxMIB, such as 2x4096", order.size)))?;
-        let template =
-            order.image.parse().map_err(|_| unfit_order("bad_image", format!("{} is not the VMID of a template", order.image)))?;
+        let (cores, mib) = size.ok_or_else(|| {
+            invalid_order("bad_size", format!("{} is not a valid size: use CORESxMIB, such as 2x4096", order.size))
+        })?;
+        let template = order
+            .image
+            .parse()
+            .map_err(|_| invalid_order("bad_image", format!("{} is not the VMID of a template", order.image)))?;
         let ssh_keys = (!order.ssh_keys.is_empty()).then(|| segment(&order.ssh_keys.join("\n")));
         let tags = tag_list(&order.tags, &order_tag(order))?;
         let description = format!("{}: {}", OrderToken::TAG, order.token);
@@ -84,7 +88,7 @@ impl Plan {
 pub(super) async fn create(access: &Access, order: &Order) -> Result<CloudVm, Failure> {
     let plan = Plan::read(order)?;
     let known = guests(access).await?.list;
-    let copy = match begun(access, order, &plan, &known).await? {
+    let copy = match existing_copy(access, order, &plan, &known).await? {
         Some(copy) => copy,
         None => clone(access, order, &plan, &known).await?,
     };
@@ -100,10 +104,10 @@ pub(super) async fn create(access: &Access, order: &Order) -> Result<CloudVm, Fa
         .ok_or_else(|| Failure::new(FailureClass::ProviderError, "vanished", "the new guest was removed while it was being set up"))
 }
 
-/// The copy that an earlier attempt has begun.
-async fn begun(access: &Access, order: &Order, plan: &Plan, known: &[Guest]) -> Result<Option<Guest>, Failure> {
+/// The copy that an earlier attempt created.
+async fn existing_copy(access: &Access, order: &Order, plan: &Plan, known: &[Guest]) -> Result<Option<Guest>, Failure> {
     let namesakes = known.iter().filter(|guest| guest.is_machine() && guest.name.value() == Some(&order.name));
-    for guest in namesakes.take(MOST_NAMESAKES) {
+    for guest in namesakes.take(MAX_CANDIDATES) {
         let config: GuestConfig = config_of(access, guest).await?;
         if config.text("description").is_some_and(|description| description.trim() == plan.description) {
             return Ok(Some(guest.clone()));
@@ -123,12 +127,15 @@ async fn clone(access: &Access, order: &Order, plan: &Plan, known: &[Guest]) -> 
     let task: String = ask(access, Call::post(url(access, &path)?).form(&form)).await?;
     wait(access, &template.node, &task).await?;
     let copy = guests(access).await?.find(|guest| guest.vmid.to_string() == id)?;
-    copy.ok_or_else(|| Failure::new(FailureClass::ProviderError, "vanished", "a clone was made and is not there"))
+    copy.ok_or_else(|| {
+        Failure::new(FailureClass::ProviderError, "vanished", "the clone was created, but the cluster does not list it")
+    })
 }
 
 pub(super) fn template_of<'a>(plan: &Plan, known: &'a [Guest]) -> Result<&'a Guest, Failure> {
     known.iter().find(|guest| guest.is_template() && guest.vmid == plan.template).ok_or_else(|| {
-        let message = format!("there is no template with the VMID {}, or the token may not see it", plan.template);
+        let message =
+            format!("the template with the VMID {} was not found, or the token has no permission to see it", plan.template);
         Failure::new(FailureClass::NotFound, "unknown_image", message)
     })
 }
@@ -138,19 +145,19 @@ async fn set_up(access: &Access, plan: &Plan, path: &str) -> Result<(), Failure>
     let interface = plan.bridge.as_ref().map(|bridge| format!("virtio,bridge={bridge}"));
     let mut form = vec![("cores", cores.as_str()), ("memory", mib.as_str())];
     form.extend(interface.as_deref().map(|interface| ("net0", interface)));
-    // Encoded once here and once more by the form: the API decodes it twice.
+    // Encoded here and again by the form, because the API decodes it twice.
     form.extend(plan.ssh_keys.as_deref().map(|keys| ("sshkeys", keys)));
     change(access, path, &form).await
 }
 
-/// Changes settings of a guest. The same change again changes nothing.
+/// Changes the settings of a guest. The change is idempotent.
 async fn change(access: &Access, path: &str, form: &[(&str, &str)]) -> Result<(), Failure> {
     let call = Call::post(url(access, &format!("{path}/config"))?).form(form);
     ask::<Option<String>>(access, Call { method: Method::PUT, repeatable: true, ..call }).await?;
     Ok(())
 }
 
-/// Waits for a task to end well, for as long as there is time.
+/// Waits for a task to succeed, within the remaining time.
 async fn wait(access: &Access, node: &str, task: &str) -> Result<(), Failure> {
     let path = format!("/nodes/{}/tasks/{}/status", segment(node), segment(task));
     let mut pause = FIRST_PAUSE;
@@ -160,10 +167,10 @@ async fn wait(access: &Access, node: &str, task: &str) -> Result<(), Failure> {
             return outcome;
         }
         if pause >= access.client.left() {
-            let message = "the task is still under way; it is looked at again with the next attempt";
+            let message = "the task is still running; the next attempt checks it again";
             return Err(Failure::new(FailureClass::Timeout, "task_running", message));
         }
         tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        pause = (pause * 2).min(MAX_PAUSE);
     }
 }

@@ -1,18 +1,18 @@
-//! Proxmox VE: the virtual machines of a cluster. Containers and templates are not among them.
+//! Proxmox VE: the virtual machines of a cluster, without containers and templates.
 //!
-//! | of an order | means here |
+//! | field of an order | meaning |
 //! |---|---|
-//! | `region` | the node that the machine is put on |
-//! | `zone` | not taken: a node has no zones |
-//! | `size` | processors and MiB, such as `2x4096` |
-//! | `image` | the VMID of a template, of which a linked clone is made |
-//! | `network` | a bridge, such as `vmbr1`; without one the template's |
+//! | `region` | the node that runs the machine |
+//! | `zone` | not accepted: nodes have no zones |
+//! | `size` | virtual CPUs and MiB, such as `2x4096` |
+//! | `image` | the VMID of a template, which is cloned as a linked clone |
+//! | `network` | a bridge, such as `vmbr1`; by default the template's |
 //! | `ssh_keys` | public keys, for cloud-init |
-//! | `user_data` | not taken: the API has no way to hand it over |
-//! | `tags` | tags in the form `key.value`, since those of Proxmox VE have no values |
+//! | `user_data` | not accepted: the API does not support it |
+//! | `tags` | tags in the form `key.value`, because tags of Proxmox VE have no values |
 //!
-//! Proxmox VE has no idempotency token: `creation.rs` says how an order is found again. Addresses come from the guest agent, where one is
-//! enabled, or else from the settings for cloud-init.
+//! Proxmox VE has no idempotency token; `creation.rs` explains how an order is found. Addresses come from the guest agent if it is
+//! enabled, otherwise from the cloud-init settings.
 
 mod answers;
 mod creation;
@@ -26,14 +26,14 @@ use super::{
     Access, Adapter, Answer, FleetPage, Identity, Rehearsal, VmPlace,
     client::{Call, unusable},
     fields::Field,
-    wire::{segment, unfit_order, wrong_credential},
+    wire::{invalid_order, segment, wrong_credential},
 };
 use answers::{CurrentStatus, Data, Details, Guest, GuestConfig, Node, Permissions, Version, failure};
 use creation::{Plan, create, order_tag, template_of};
 
-/// Guests of one page. Each is asked about by itself, some at a time.
+/// The guests of one page. Each guest needs separate requests, `CONCURRENT_REQUESTS` of which run concurrently.
 const PAGE: usize = 20;
-const AT_A_TIME: usize = 10;
+const CONCURRENT_REQUESTS: usize = 10;
 const READ: &str = "VM.Audit";
 const CREATE: &str = "VM.Allocate";
 
@@ -52,7 +52,7 @@ impl Adapter for Proxmox {
         Box::pin(async move {
             let Guests { list: mut guests, skipped } = guests(access).await?;
             if guests.is_empty() && skipped.is_empty() {
-                // A token without rights is not refused: it sees nothing.
+                // A token without privileges is not refused. It sees an empty list.
                 check_privilege(access, READ).await?;
             }
             let after: Option<u64> = from.and_then(|from| from.parse().ok());
@@ -61,9 +61,9 @@ impl Adapter for Proxmox {
             let more = guests.len() > PAGE;
             guests.truncate(PAGE);
             let next = guests.last().filter(|_| more).map(|guest| guest.vmid.to_string());
-            let details = stream::iter(guests.into_iter().map(|guest| describe(access, guest, None))).buffered(AT_A_TIME);
+            let details = stream::iter(guests.into_iter().map(|guest| describe(access, guest, None))).buffered(CONCURRENT_REQUESTS);
             let vms: Vec<Result<CloudVm, Failure>> = details.collect().await;
-            // Every page reads the whole list: what is skipped is counted with the last one.
+            // Every page reads the whole list, so only the last page reports the skipped entries.
             let skipped = if next.is_none() { skipped } else { Vec::new() };
             Ok(FleetPage { vms: vms.into_iter().collect::<Result<_, _>>()?, next, skipped })
         })
@@ -111,7 +111,8 @@ impl Adapter for Proxmox {
 
 fn url(access: &Access, path: &str) -> Result<String, Failure> {
     let endpoint = access.config.endpoint.as_deref().map(|url| url.trim_end_matches('/'));
-    let endpoint = endpoint.ok_or_else(|| unfit_order("no_endpoint", "config.endpoint is not set"))?;
+    let endpoint = endpoint
+        .ok_or_else(|| invalid_order("no_endpoint", "config.endpoint is not set: set it to the URL of the Proxmox VE API"))?;
     Ok(format!("{}/api2/json{path}", endpoint.strip_suffix("/api2/json").unwrap_or(endpoint)))
 }
 
@@ -126,16 +127,16 @@ async fn ask<T: DeserializeOwned>(access: &Access, call: Call) -> Result<T, Fail
     if reply.is_success() { Ok(reply.json::<Data<T>>()?.data) } else { Err(failure(&reply)) }
 }
 
-/// All guests that the token sees, wherever in the cluster they are.
+/// All guests in the cluster that the token can see.
 #[derive(Debug, Default)]
 struct Guests {
     list: Vec<Guest>,
-    /// Why entries are not among them.
+    /// The reasons why entries were skipped.
     skipped: Vec<String>,
 }
 
 impl Guests {
-    /// The guest that fits. An entry that cannot be read may be the one: then nobody can say that there is none.
+    /// The first guest that fits. An unreadable entry may be that guest, so the search then fails instead of returning `None`.
     fn find(self, fits: impl Fn(&Guest) -> bool) -> Result<Option<Guest>, Failure> {
         match (self.list.into_iter().find(fits), self.skipped.first()) {
             (None, Some(reason)) => Err(unusable(reason)),
@@ -165,7 +166,7 @@ async fn config_of(access: &Access, guest: &Guest) -> Result<GuestConfig, Failur
     ask(access, get(access, &format!("{}/config", guest_path(guest)))?).await
 }
 
-/// A machine by its number, with what its node knows of it.
+/// A machine by its VMID, with the status from its node.
 async fn show(access: &Access, id: u64) -> Result<Option<CloudVm>, Failure> {
     let Some(mut guest) = guests(access).await?.find(|guest| guest.is_machine() && guest.vmid == id)? else {
         return Ok(None);
@@ -181,12 +182,12 @@ async fn show(access: &Access, id: u64) -> Result<Option<CloudVm>, Failure> {
     }
 }
 
-/// A guest with its settings and addresses. A guest whose node does not give its settings is listed without them, and says so. An agent
-/// that does not answer is common and no fault.
+/// A guest with its settings and addresses. If the node does not return the settings, the guest is listed without them and notes
+/// it. An agent that does not respond is common and not a fault.
 async fn describe(access: &Access, guest: Guest, current: Option<&CurrentStatus>) -> Result<CloudVm, Failure> {
     let path = guest_path(&guest);
     let mut details = Details::default();
-    match told(ask::<GuestConfig>(access, once(get(access, &format!("{path}/config"))?)).await)? {
+    match guest_result(ask::<GuestConfig>(access, once(get(access, &format!("{path}/config"))?)).await)? {
         Ok(config) => details.config = config,
         Err(failure) => {
             for field in ["private_ips", "launched_at"] {
@@ -196,18 +197,18 @@ async fn describe(access: &Access, guest: Guest, current: Option<&CurrentStatus>
     }
     if guest.is_running() && details.config.has_agent() {
         let asked = ask(access, once(get(access, &format!("{path}/agent/network-get-interfaces"))?)).await;
-        details.agent = told(asked)?.unwrap_or_default();
+        details.agent = guest_result(asked)?.unwrap_or_default();
     }
     Ok(guest.into_vm(current, details))
 }
 
-/// A read that is not repeated: an agent that does not answer is a failure of the server, and there are many of them.
+/// A read that is not retried. A missing agent looks like a server failure, and retries for many guests would take too long.
 fn once(call: Call) -> Call {
     Call { repeatable: false, ..call }
 }
 
-/// What became of a question about one guest. What would fail for every guest is a failure of the whole.
-fn told<T>(outcome: Result<T, Failure>) -> Result<Result<T, Failure>, Failure> {
+/// The result of a request about one guest. A failure that would affect every guest fails the whole request.
+fn guest_result<T>(outcome: Result<T, Failure>) -> Result<Result<T, Failure>, Failure> {
     match outcome {
         Err(failure) => match failure.class {
             FailureClass::InsufficientPermissions
@@ -215,12 +216,12 @@ fn told<T>(outcome: Result<T, Failure>) -> Result<Result<T, Failure>, Failure> {
             | FailureClass::ProviderError
             | FailureClass::Timeout
             | FailureClass::InvalidRequest => {
-                tracing::debug!(code = failure.code, "details of a guest are not told");
+                tracing::debug!(code = failure.code, "the details of a guest could not be read");
                 Ok(Err(failure))
             }
             _ => Err(failure),
         },
-        Ok(told) => Ok(Ok(told)),
+        Ok(value) => Ok(Ok(value)),
     }
 }
 
@@ -229,6 +230,6 @@ async fn check_privilege(access: &Access, privilege: &str) -> Result<(), Failure
     if permissions.have(privilege) {
         return Ok(());
     }
-    let message = format!("the token does not have {privilege}; a token with privilege separation needs rights of its own");
+    let message = format!("the token lacks the privilege {privilege}; a token with privilege separation needs its own permissions");
     Err(Failure::new(FailureClass::InsufficientPermissions, "missing_privilege", message))
 }

@@ -1,4 +1,4 @@
-//! Azure, by the references of Resource Manager, of its compute and network providers, and of the platform's OAuth 2.0.
+//! Azure, according to the references of Resource Manager, of its compute and network providers, and of the platform's OAuth 2.0.
 
 use serde_json::{Value, json};
 
@@ -66,7 +66,7 @@ fn machine(name: &str, provisioning: &str) -> Value {
     })
 }
 
-/// What `statusOnly` tells, with the id in the case that Azure happens to use.
+/// An entry of a list with `statusOnly`, with the id in one of the cases that Azure uses.
 fn status(name: &str, power: &str) -> Value {
     json!({"id": id(name).to_uppercase(), "name": name, "location": "westeurope", "properties": {"instanceView": {"statuses": [
         {"code": "ProvisioningState/succeeded", "level": "Info", "displayStatus": "Provisioning succeeded"},
@@ -95,13 +95,13 @@ fn error(code: &str, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_service_principal_is_tried_by_its_token_and_the_name_of_its_subscription() {
+async fn authentication_gets_a_token_and_reads_the_subscription() {
     let path = "?api-version=2022-12-01";
     let provider = Provider::start(|url| {
         vec![
             granted(url, TOKEN),
             get(path).answer(200, json!({"id": SUBSCRIPTION, "displayName": "Lab", "state": "Enabled"})),
-            // Trying again asks for a new token: the secret may have been changed.
+            // Every authentication requests a new token, because the secret may have changed.
             granted(url, TOKEN),
             get(path).answer(403, error("AuthorizationFailed", "does not have authorization")),
             granted(url, TOKEN),
@@ -116,7 +116,7 @@ async fn a_service_principal_is_tried_by_its_token_and_the_name_of_its_subscript
 }
 
 #[tokio::test]
-async fn what_the_login_refuses_is_the_credential() {
+async fn login_errors_are_credential_failures() {
     for (status, error, description, class, code) in [
         (
             401,
@@ -140,7 +140,7 @@ async fn what_the_login_refuses_is_the_credential() {
 }
 
 #[tokio::test]
-async fn a_fleet_is_put_together_from_its_lists_and_read_to_its_last_page() {
+async fn list_joins_all_resources_and_reads_all_pages() {
     let provider = Provider::start(|url| {
         let next = format!("{url}{SUBSCRIPTION}{VMS}&$skiptoken=abc%3D");
         let statuses = json!({"value": [status("web-01", "running"), status("db-01", "stopped")],
@@ -188,7 +188,7 @@ async fn a_fleet_is_put_together_from_its_lists_and_read_to_its_last_page() {
 }
 
 #[tokio::test]
-async fn machines_are_told_though_networks_may_not_be_seen_and_a_link_elsewhere_is_not_followed() {
+async fn list_works_without_network_permissions_and_ignores_foreign_links() {
     let forbidden =
         error("AuthorizationFailed", "does not have authorization to perform action 'Microsoft.Network/publicIPAddresses/read'");
     let provider = Provider::start(|url| {
@@ -206,7 +206,7 @@ async fn machines_are_told_though_networks_may_not_be_seen_and_a_link_elsewhere_
 }
 
 #[tokio::test]
-async fn a_token_is_kept_while_it_counts_and_asked_for_again_when_it_is_refused() {
+async fn a_token_is_cached_until_it_is_refused() {
     let missing = |token: &str| {
         Step::get(format!("{}?api-version=2024-07-01&%24expand=instanceView", id("gone")))
             .bearer(token)
@@ -237,7 +237,7 @@ async fn a_token_is_kept_while_it_counts_and_asked_for_again_when_it_is_refused(
 }
 
 #[tokio::test]
-async fn one_machine_is_read_with_its_addresses() {
+async fn get_reads_a_machine_with_its_addresses() {
     let mut viewed = machine("web-01", "Succeeded");
     viewed["properties"]["instanceView"] = status("web-01", "deallocating")["properties"]["instanceView"].clone();
     let public = json!({"id": public_id("web-01"), "properties": {"ipAddress": "20.50.1.2"}});
@@ -275,7 +275,7 @@ fn lab_order() -> Order {
 }
 
 #[tokio::test]
-async fn an_order_creates_what_is_not_there_yet_and_is_found_by_its_tag() {
+async fn an_order_never_overwrites_and_is_found_by_its_tag() {
     let token = token();
     let subnet = format!("{SUBSCRIPTION}/resourceGroups/lab/providers/Microsoft.Network/virtualNetworks/lab-net/subnets/default");
     let body = json!({
@@ -309,7 +309,7 @@ async fn an_order_creates_what_is_not_there_yet_and_is_found_by_its_tag() {
             put().answer(201, ours.clone()),
             look().answer(200, ours),
             get(SIZES).answer(200, sizes()),
-            // A machine of that name that is somebody else's.
+            // A machine with the same name that does not belong to the order.
             look().answer(200, machine("web-01", "Succeeded")),
             put().answer(412, error("PreconditionFailed", "The resource already exists")),
         ]
@@ -324,7 +324,7 @@ async fn an_order_creates_what_is_not_there_yet_and_is_found_by_its_tag() {
 }
 
 #[tokio::test]
-async fn an_order_that_azure_cannot_carry_out_is_not_sent() {
+async fn an_unsupported_order_is_not_sent() {
     let provider = Provider::start(|_| Vec::new()).await;
     let mut access = access_to(&provider);
     for (order, code) in [
@@ -339,7 +339,7 @@ async fn an_order_that_azure_cannot_carry_out_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_rehearsal_asks_for_the_size_and_for_the_roles_of_the_principal() {
+async fn a_rehearsal_checks_size_and_roles() {
     let permissions = || get("/resourceGroups/lab/providers/Microsoft.Authorization/permissions?api-version=2022-04-01");
     let role = |actions: &str| json!({"value": [{"actions": [actions], "notActions": ["Microsoft.Authorization/*/Write"]}]});
     let provider = Provider::start(|url| {
@@ -361,7 +361,7 @@ async fn a_rehearsal_asks_for_the_size_and_for_the_roles_of_the_principal() {
 }
 
 #[tokio::test]
-async fn errors_fall_into_our_classes() {
+async fn errors_map_to_failure_classes() {
     let quota = "Operation could not be completed as it results in exceeding approved Total Regional Cores quota.";
     for (status, code, message, class) in [
         (403, "AuthorizationFailed", "no", FailureClass::InsufficientPermissions),
@@ -383,7 +383,7 @@ async fn errors_fall_into_our_classes() {
 }
 
 #[tokio::test]
-async fn a_machine_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+async fn a_partly_unreadable_machine_is_listed() {
     let mut odd = machine("web-01", "Succeeded");
     odd["properties"]["hardwareProfile"] = json!("Standard_B2s");
     odd["tags"] = json!({"role": "web", "costs": {"center": 7}});

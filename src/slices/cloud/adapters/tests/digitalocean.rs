@@ -1,4 +1,4 @@
-//! DigitalOcean, by its reference of API v2.
+//! DigitalOcean, according to the reference of API v2.
 
 use serde_json::{Value, json};
 
@@ -39,7 +39,7 @@ fn error(id: &str, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_is_tried_by_asking_for_the_account() {
+async fn authentication_reads_the_account() {
     let account = json!({"account": {"droplet_limit": 25, "email": "ada@example.com", "uuid": "b6fr89dbf6d9156cace5f3c78dc9851d957381ef",
         "email_verified": true, "status": "active", "team": {"uuid": "5df3e3004a17e242b7c20ca6c9fc25b701a47ece", "name": "Lab"}}});
     let provider = Provider::start(|_| {
@@ -53,19 +53,19 @@ async fn a_token_is_tried_by_asking_for_the_account() {
     .await;
     let access = access_to(&provider);
     assert_eq!(DigitalOcean.authenticate(&access).await.unwrap().0, "ada@example.com (Lab)");
-    // A token that was made for droplets alone.
+    // A token with scopes for droplets only.
     assert_eq!(DigitalOcean.authenticate(&access).await.unwrap().0, "token …cdef");
 }
 
 #[tokio::test]
-async fn a_fleet_is_read_to_its_last_page() {
+async fn list_reads_all_pages() {
     let provider = Provider::start(|_| {
         vec![
             Step::get("/v2/droplets?page=1&per_page=200").bearer(TOKEN).answer(
                 200,
                 page(
                     &[droplet(3_164_444, "web-01", "active"), droplet(3_164_445, "db-01", "off")],
-                    // The token must not go where a link says, but to the page that it names.
+                    // The request must use the page number of the link, but not its host: the token must not go there.
                     Some("https://elsewhere.example/v2/droplets?page=2&per_page=200"),
                 ),
             ),
@@ -90,7 +90,7 @@ async fn a_fleet_is_read_to_its_last_page() {
 }
 
 #[tokio::test]
-async fn one_droplet_is_read_and_a_missing_one_is_nothing() {
+async fn get_reads_a_droplet_or_returns_none() {
     let provider = Provider::start(|_| {
         vec![
             Step::get("/v2/droplets/3164444")
@@ -108,7 +108,7 @@ async fn one_droplet_is_read_and_a_missing_one_is_nothing() {
 }
 
 #[tokio::test]
-async fn an_order_goes_out_with_its_token_as_a_tag_and_is_found_by_it() {
+async fn an_order_is_found_by_its_token_tag() {
     let token = token();
     let provider = Provider::start(|_| {
         vec![
@@ -140,7 +140,7 @@ async fn an_order_goes_out_with_its_token_as_a_tag_and_is_found_by_it() {
 }
 
 #[tokio::test]
-async fn an_order_whose_tags_would_be_lost_is_not_sent() {
+async fn an_order_with_invalid_tags_is_not_sent() {
     let provider = Provider::start(|_| Vec::new()).await;
     let order = Order { tags: tags(&[("owner", "Ada Lovelace")]), ..order("fra1", "s-1vcpu-1gb", "debian-12-x64") };
     let failure = DigitalOcean.provision(&access_to(&provider), &order).await.unwrap_err();
@@ -148,7 +148,7 @@ async fn an_order_whose_tags_would_be_lost_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_rehearsal_looks_size_and_image_up_and_tells_of_a_missing_right() {
+async fn a_rehearsal_checks_size_image_and_permission() {
     let sizes = || {
         let sizes = json!([{"slug": "s-1vcpu-1gb", "memory": 1024, "vcpus": 1, "available": true, "regions": ["ams3", "fra1"]}]);
         Step::get("/v2/sizes?per_page=200").bearer(TOKEN).answer(200, json!({"sizes": sizes, "links": {}, "meta": {"total": 1}}))
@@ -175,7 +175,7 @@ async fn a_rehearsal_looks_size_and_image_up_and_tells_of_a_missing_right() {
 }
 
 #[tokio::test]
-async fn errors_fall_into_our_classes() {
+async fn errors_map_to_failure_classes() {
     let full = "creating this/these droplet(s) will exceed your droplet limit";
     for (status, id, message, class) in [
         (401, "Unauthorized", "Unable to authenticate you", FailureClass::InvalidCredentials),
@@ -198,7 +198,7 @@ async fn errors_fall_into_our_classes() {
 }
 
 #[tokio::test]
-async fn a_droplet_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+async fn a_partly_unreadable_droplet_is_listed() {
     let mut odd = droplet(1, "web-01", "active");
     odd["networks"]["v4"][1]["ip_address"] = json!("nil");
     odd["memory"] = json!("1 GB");

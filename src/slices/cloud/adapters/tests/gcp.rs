@@ -1,4 +1,4 @@
-//! Google Cloud, by the references of Compute Engine, of Resource Manager, and of OAuth 2.0 for service accounts.
+//! Google Cloud, according to the references of Compute Engine, of Resource Manager, and of OAuth 2.0 for service accounts.
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::model::VmState;
 
 const TOKEN: &str = "ya29.c.b0Aaekm1Kq";
 const PROJECT: &str = "/compute/v1/projects/lab-1";
-/// Of nobody's account: made for these tests.
+/// A key that was generated for these tests. It belongs to no account.
 const PRIVATE_KEY: &str = include_str!("gcp_account_key.pem");
 const PUBLIC_KEY: &[u8] = include_bytes!("gcp_account_key.public.der");
 
@@ -26,8 +26,8 @@ fn access_with(provider: &Provider, account: &Value) -> Access {
     access(config, credential(ProviderKind::Gcp, json!({"service_account_json": account.to_string()})))
 }
 
-/// Whether the form has an assertion that Google would take: the right claims under the account's signature.
-fn judge_assertion(form: &[(String, String)]) -> Result<(), String> {
+/// Checks that the form contains a valid assertion: the right claims, signed by the account.
+fn check_assertion(form: &[(String, String)]) -> Result<(), String> {
     let [(_, grant), (_, assertion)] = form else { return Err(format!("{form:?}")) };
     let names: Vec<&str> = form.iter().map(|(name, _)| name.as_str()).collect();
     let (message, signature) = assertion.rsplit_once('.').ok_or("no signature")?;
@@ -53,7 +53,7 @@ fn judge_assertion(form: &[(String, String)]) -> Result<(), String> {
 }
 
 fn login() -> Step {
-    Step::post("/token").judged_form(judge_assertion)
+    Step::post("/token").checked_form(check_assertion)
 }
 
 fn granted() -> Step {
@@ -98,7 +98,7 @@ fn error(status: u16, reason: &str, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_account_is_tried_by_an_assertion_under_its_signature() {
+async fn authentication_sends_a_signed_assertion() {
     let provider = Provider::start(|_| vec![granted(), granted()]).await;
     let (gcp, access) = (Gcp::new(), access_to(&provider));
     for _ in 0..2 {
@@ -107,7 +107,7 @@ async fn an_account_is_tried_by_an_assertion_under_its_signature() {
 }
 
 #[tokio::test]
-async fn what_the_token_endpoint_refuses_is_the_account_or_the_clock() {
+async fn token_endpoint_errors_are_credential_or_clock_failures() {
     let late = "Invalid JWT: Token must be a short-lived token (60 minutes) and in a reasonable timeframe. Check your iat and exp values in the JWT claim.";
     let (here, elsewhere) = ("Sat, 31 Jan 2026 12:00:03 GMT", "Sat, 31 Jan 2026 12:30:00 GMT");
     for (status, code, description, date, class) in [
@@ -128,7 +128,7 @@ async fn what_the_token_endpoint_refuses_is_the_account_or_the_clock() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_account_is_told_before_anything_is_sent() {
+async fn an_invalid_account_file_is_refused_before_any_request() {
     let provider = Provider::start(|_| Vec::new()).await;
     let mut no_key = account(&provider.url());
     no_key["private_key"] = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n".into();
@@ -139,7 +139,7 @@ async fn a_file_that_is_no_account_is_told_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn a_fleet_of_all_zones_is_read_to_its_last_page() {
+async fn list_reads_all_pages_of_all_zones() {
     let provider = Provider::start(|_| {
         vec![
             granted(),
@@ -164,7 +164,7 @@ async fn a_fleet_of_all_zones_is_read_to_its_last_page() {
 }
 
 #[tokio::test]
-async fn a_zone_that_cannot_be_asked_does_not_make_its_machines_look_gone() {
+async fn an_unreachable_zone_is_reported_as_skipped() {
     let unreachable = json!({"items": {"zones/us-east1-b": {"warning": {"code": "UNREACHABLE", "message": "zone is down"}}}});
     let provider = Provider::start(|_| vec![granted(), get("/aggregated/instances?maxResults=500").answer(200, unreachable)]).await;
     let page = Gcp::new().list(&access_to(&provider), None).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_zone_that_cannot_be_asked_does_not_make_its_machines_look_gone() {
 }
 
 #[tokio::test]
-async fn a_machine_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+async fn a_partly_unreadable_machine_is_listed() {
     let mut no_address = instance("1", "web-01", "RUNNING");
     no_address["networkInterfaces"][0]["accessConfigs"][0]["natIP"] = "".into();
     let mut odd = instance("2", "db-01", "RUNNING");
@@ -193,7 +193,7 @@ async fn a_machine_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
 }
 
 #[tokio::test]
-async fn a_search_for_an_order_fails_while_a_zone_cannot_be_asked() {
+async fn find_fails_while_a_zone_is_unreachable() {
     let unreachable = json!({"items": {"zones/us-east1-b": {"warning": {"code": "UNREACHABLE", "message": "zone is down"}}}});
     let path = format!("/aggregated/instances?filter=labels.tenantd-order%20%3D%20%22{}%22", token());
     let provider = Provider::start(|_| vec![granted(), get(&path).answer(200, unreachable)]).await;
@@ -202,7 +202,7 @@ async fn a_search_for_an_order_fails_while_a_zone_cannot_be_asked() {
 }
 
 #[tokio::test]
-async fn one_machine_is_read_and_a_missing_one_is_nothing() {
+async fn get_reads_a_machine_or_returns_none() {
     let provider = Provider::start(|_| {
         vec![
             granted(),
@@ -245,7 +245,7 @@ fn wait() -> Step {
 }
 
 #[tokio::test]
-async fn an_order_goes_out_with_its_token_as_the_id_of_the_request_and_is_found_by_its_label() {
+async fn an_order_sends_its_token_and_is_found_by_its_label() {
     let order = lab_order();
     let filter = format!("/aggregated/instances?filter=labels.tenantd-order%20%3D%20%22{}%22", token());
     let zones = json!({"name": "europe-west3", "zones": [
@@ -273,7 +273,7 @@ async fn an_order_goes_out_with_its_token_as_the_id_of_the_request_and_is_found_
 }
 
 #[tokio::test]
-async fn an_order_that_was_taken_is_told_though_it_cannot_be_followed() {
+async fn an_accepted_order_succeeds_even_if_its_operation_is_unreadable() {
     let order = Order {
         zone: Some("europe-west3-b".into()),
         network: Some("projects/lab-1/regions/europe-west3/subnetworks/lan".into()),
@@ -297,7 +297,7 @@ async fn an_order_that_was_taken_is_told_though_it_cannot_be_followed() {
 }
 
 #[tokio::test]
-async fn an_operation_that_fails_fails_the_order() {
+async fn a_failed_operation_fails_the_order() {
     for (code, status, class) in [
         ("QUOTA_EXCEEDED", 403, FailureClass::QuotaExceeded),
         ("ZONE_RESOURCE_POOL_EXHAUSTED", 503, FailureClass::QuotaExceeded),
@@ -323,7 +323,7 @@ async fn an_operation_that_fails_fails_the_order() {
 }
 
 #[tokio::test]
-async fn a_rehearsal_asks_for_the_type_and_for_the_permission() {
+async fn a_rehearsal_checks_type_and_permission() {
     let test = || {
         Step::post("/v1/projects/lab-1:testIamPermissions").bearer(TOKEN).json(json!({"permissions": ["compute.instances.create"]}))
     };
@@ -350,7 +350,7 @@ async fn a_rehearsal_asks_for_the_type_and_for_the_permission() {
 }
 
 #[tokio::test]
-async fn errors_fall_into_our_classes() {
+async fn errors_map_to_failure_classes() {
     for (status, reason, class) in [
         (401, "authError", FailureClass::InvalidCredentials),
         (403, "forbidden", FailureClass::InsufficientPermissions),

@@ -1,4 +1,4 @@
-//! Hetzner Cloud, by its reference of API v1.
+//! Hetzner Cloud, according to the reference of API v1.
 
 use serde_json::{Value, json};
 
@@ -38,7 +38,7 @@ fn error(code: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_token_is_tried_by_a_request_that_any_valid_one_passes() {
+async fn authentication_sends_a_request_that_every_valid_token_may_send() {
     let provider = Provider::start(|_| {
         vec![Step::get("/v1/locations?per_page=1").bearer(TOKEN).answer(200, json!({"locations": [], "meta": {}}))]
     })
@@ -47,7 +47,7 @@ async fn a_token_is_tried_by_a_request_that_any_valid_one_passes() {
 }
 
 #[tokio::test]
-async fn a_fleet_is_read_to_its_last_page() {
+async fn list_reads_all_pages() {
     let provider = Provider::start(|_| {
         vec![
             Step::get("/v1/servers?page=1&per_page=50")
@@ -75,7 +75,7 @@ async fn a_fleet_is_read_to_its_last_page() {
 }
 
 #[tokio::test]
-async fn a_server_that_migrates_runs() {
+async fn a_migrating_server_is_running() {
     let provider = Provider::start(|_| {
         vec![Step::get("/v1/servers/42").bearer(TOKEN).answer(200, json!({"server": server(42, "web-01", "migrating")}))]
     })
@@ -86,7 +86,7 @@ async fn a_server_that_migrates_runs() {
 }
 
 #[tokio::test]
-async fn regions_of_the_configuration_leave_others_out() {
+async fn list_returns_only_configured_regions() {
     let provider = Provider::start(|_| {
         vec![Step::get("/v1/servers?page=1&per_page=50").bearer(TOKEN).answer(200, page(&[server(42, "a", "off")], None))]
     })
@@ -97,7 +97,7 @@ async fn regions_of_the_configuration_leave_others_out() {
 }
 
 #[tokio::test]
-async fn one_server_is_read_and_a_missing_one_is_nothing() {
+async fn get_reads_a_server_or_returns_none() {
     let mut moved = server(42, "web-01", "stopping");
     moved["datacenter"] = Value::Null;
     moved["location"] = json!({"id": 3, "name": "hel1"});
@@ -116,7 +116,7 @@ async fn one_server_is_read_and_a_missing_one_is_nothing() {
 }
 
 #[tokio::test]
-async fn an_order_goes_out_with_its_token_as_a_label_and_is_found_by_it() {
+async fn an_order_is_found_by_its_token_label() {
     let token = token();
     let labels = json!({"role": "web", "tenantd-order": token});
     let provider = Provider::start(|_| {
@@ -143,7 +143,7 @@ async fn an_order_goes_out_with_its_token_as_a_label_and_is_found_by_it() {
 }
 
 #[tokio::test]
-async fn an_order_that_hetzner_cannot_carry_out_is_not_sent() {
+async fn an_unsupported_order_is_not_sent() {
     let provider = Provider::start(|_| Vec::new()).await;
     let access = access_to(&provider);
     for (order, code) in [
@@ -156,7 +156,7 @@ async fn an_order_that_hetzner_cannot_carry_out_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_rehearsal_looks_names_up_and_tells_whether_the_token_writes() {
+async fn a_rehearsal_checks_names_and_write_permission() {
     let known = |list: &str| json!({list: [{"id": 1}], "meta": {}});
     let empty_order = || Step::post("/v1/servers").bearer(TOKEN).json(json!({}));
     let provider = Provider::start(|_| {
@@ -178,7 +178,7 @@ async fn a_rehearsal_looks_names_up_and_tells_whether_the_token_writes() {
 }
 
 #[tokio::test]
-async fn errors_fall_into_our_classes() {
+async fn errors_map_to_failure_classes() {
     for (status, code, class) in [
         (401, "unauthorized", FailureClass::InvalidCredentials),
         (403, "forbidden", FailureClass::InsufficientPermissions),
@@ -198,7 +198,7 @@ async fn errors_fall_into_our_classes() {
 }
 
 #[tokio::test]
-async fn a_used_up_rate_says_when_it_begins_anew() {
+async fn a_rate_limit_failure_has_a_retry_time() {
     let reset = (NOW_SECONDS + 90).to_string();
     let provider = Provider::start(|_| {
         vec![
@@ -216,7 +216,7 @@ async fn a_used_up_rate_says_when_it_begins_anew() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_no_error_of_hetzner_goes_by_its_status() {
+async fn an_unknown_error_is_classified_by_its_status() {
     let provider = Provider::start(|_| {
         vec![Step::get("/v1/servers/1").bearer(TOKEN).answer(502, Value::Null).answer_header("retry-after", "60")]
     })
@@ -226,7 +226,7 @@ async fn an_answer_that_is_no_error_of_hetzner_goes_by_its_status() {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+async fn a_partly_unreadable_server_is_listed() {
     let mut odd = server(42, "web-01", "running");
     odd["server_type"]["cores"] = json!("many");
     odd["private_net"] = json!([{"ip": "10.0.0.2"}, {"ip": "?"}, 7]);

@@ -1,4 +1,4 @@
-//! OpenStack, by the references of the Identity API v3 and of the Compute API with its microversions.
+//! OpenStack, according to the references of the Identity API v3 and of the Compute API with its microversions.
 
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ fn nova_error(name: &str, status: u16, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn both_forms_of_credentials_are_tried_by_a_token() {
+async fn authentication_works_with_both_credential_forms() {
     let password = json!({"auth": {
         "identity": {"methods": ["password"], "password": {"user": {"name": "ada", "domain": {"name": "Default"}, "password": "s3cret"}}},
         "scope": {"project": {"name": "lab", "domain": {"name": "customers"}}}
@@ -99,7 +99,7 @@ async fn both_forms_of_credentials_are_tried_by_a_token() {
 }
 
 #[tokio::test]
-async fn what_keystone_refuses_is_told() {
+async fn keystone_errors_are_reported() {
     for (status, title, class) in [
         (401, "Unauthorized", FailureClass::InvalidCredentials),
         (403, "Forbidden", FailureClass::InsufficientPermissions),
@@ -117,7 +117,7 @@ async fn what_keystone_refuses_is_told() {
 }
 
 #[tokio::test]
-async fn the_fleets_of_all_regions_are_read_to_their_last_pages() {
+async fn list_reads_all_pages_of_all_regions() {
     let mut volume_booted = server("s3", "paused-01", "PAUSED");
     volume_booted["image"] = json!("");
     let provider = Provider::start(|url| {
@@ -144,7 +144,7 @@ async fn the_fleets_of_all_regions_are_read_to_their_last_pages() {
     );
     let vm = &vms[0];
     assert_eq!((vm.size.id.as_str(), vm.size.vcpus, vm.size.memory_bytes), ("m1.small", Some(1), Some(2 << 30)));
-    // A floating address is public to the cloud, whatever range it is of; a fixed one goes by its range.
+    // A floating address is always public to the cloud; a fixed address is classified by its range.
     assert_eq!(texts(&vm.private_ips), ["192.168.0.3"]);
     assert_eq!(texts(&vm.public_ips), ["172.24.4.10", "2a00:1450::5"]);
     assert_eq!((vm.zone.as_deref(), &vm.tags), (Some("nova"), &tags(&[("role", "web")])));
@@ -153,7 +153,7 @@ async fn the_fleets_of_all_regions_are_read_to_their_last_pages() {
 }
 
 #[tokio::test]
-async fn a_region_that_the_catalog_does_not_have_is_told_with_those_that_it_has() {
+async fn an_unknown_region_error_lists_the_known_regions() {
     let provider = Provider::start(|url| vec![granted(url, TOKEN)]).await;
     let fields = json!({"application_credential_id": "4cb5aeb5", "application_credential_secret": "rEaqvJka48mpv"});
     let failure = OpenStack::new().list(&access_with(&provider, &["west"], fields), None).await.unwrap_err();
@@ -162,7 +162,7 @@ async fn a_region_that_the_catalog_does_not_have_is_told_with_those_that_it_has(
 }
 
 #[tokio::test]
-async fn a_token_that_nova_refuses_is_asked_for_anew_once() {
+async fn a_refused_token_is_renewed_once() {
     let look = |token: &str| with_token(Step::get("/north/v2.1/servers/s1"), token);
     let refused =
         json!({"error": {"code": 401, "message": "The request you have made requires authentication.", "title": "Unauthorized"}});
@@ -188,7 +188,7 @@ async fn a_token_that_nova_refuses_is_asked_for_anew_once() {
 }
 
 #[tokio::test]
-async fn one_server_is_read_with_its_fault_and_a_missing_one_is_nothing() {
+async fn get_reads_a_server_with_its_fault_or_returns_none() {
     let mut broken = server("s1", "web-01", "ERROR");
     broken["fault"] = json!({"code": 500, "created": "2026-01-30T19:24:43Z", "message": "No valid host was found."});
     let provider = Provider::start(|url| {
@@ -222,7 +222,7 @@ fn flavors() -> Step {
 }
 
 #[tokio::test]
-async fn an_order_goes_out_with_its_token_as_a_tag_and_is_found_by_it() {
+async fn an_order_is_found_by_its_token_tag() {
     let token = token();
     let body = json!({"server": {
         "name": "web-01", "imageRef": "70a599e0-31e7-49b7-b260-868f441e862b", "flavorRef": "2", "availability_zone": "nova", "key_name": "ada",
@@ -253,7 +253,7 @@ async fn an_order_goes_out_with_its_token_as_a_tag_and_is_found_by_it() {
 }
 
 #[tokio::test]
-async fn a_rehearsal_looks_at_flavors_and_quotas() {
+async fn a_rehearsal_checks_flavors_and_quotas() {
     let limits = |used: u32| json!({"limits": {"rate": [], "absolute": {"maxTotalInstances": 10, "totalInstancesUsed": used, "maxTotalCores": -1}}});
     let provider = Provider::start(|url| {
         vec![
@@ -275,7 +275,7 @@ async fn a_rehearsal_looks_at_flavors_and_quotas() {
 }
 
 #[tokio::test]
-async fn errors_fall_into_our_classes() {
+async fn errors_map_to_failure_classes() {
     let quota = "Quota exceeded for instances: Requested 1, but already used 10 of 10 instances";
     for (status, name, message, class) in [
         (
@@ -304,7 +304,7 @@ async fn errors_fall_into_our_classes() {
 }
 
 #[tokio::test]
-async fn a_cloud_of_2011_is_read_as_far_as_it_can_be() {
+async fn an_old_cloud_is_read_as_far_as_possible() {
     let old = json!({
         "id": "s1", "name": "web-01", "status": "ACTIVE", "created": "2011-10-01T00:00:00Z", "hostId": "h",
         "flavor": {"id": "1", "links": []}, "image": {"id": "7", "links": []}, "metadata": {"role": "web"},
@@ -318,7 +318,7 @@ async fn a_cloud_of_2011_is_read_as_far_as_it_can_be() {
         vec![
             granted(url, TOKEN),
             get("/north/v2.1/servers/detail?limit=100").answer(200, page(&[old, odd, nobody], true)),
-            // The last entry has no id, so the link says where to go on.
+            // The last entry has no id, so the link provides the marker.
             get("/north/v2.1/servers/detail?limit=100&marker=x").answer(200, page(&[server("s4", "far-01", "BUILD")], false)),
         ]
     })

@@ -1,5 +1,5 @@
-//! A provider that follows a script: requests that it expects, to the last header, and its answers to them. What it does not expect
-//! fails the test, and so does what never came.
+//! A scripted provider: the expected requests, exact to the last header, and their responses. The test fails if a request is
+//! unexpected or missing.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,21 +9,21 @@ use tokio::{io::AsyncWriteExt, net::TcpStream};
 
 use super::receiver::{Receiver, read_request};
 
-/// Says what is wrong with the pairs of a form.
-type Judge = fn(&[(String, String)]) -> Result<(), String>;
+/// Checks the pairs of a form and returns an error that describes the problem.
+type FormCheck = fn(&[(String, String)]) -> Result<(), String>;
 
 enum Body {
     Empty,
     Json(Value),
-    /// In any order.
+    /// The pairs may be in any order.
     Form(Vec<(String, String)>),
-    Judged(Judge),
+    Checked(FormCheck),
 }
 
-/// A request that is expected, and what is answered.
+/// An expected request and its response.
 pub(super) struct Step {
     method: &'static str,
-    /// Path and query, as they are on the wire.
+    /// The path and the query as sent.
     target: String,
     headers: Vec<(String, String)>,
     body: Body,
@@ -76,8 +76,8 @@ impl Step {
         self.header("content-type", "application/x-www-form-urlencoded; charset=utf-8")
     }
 
-    pub(super) fn judged_form(mut self, judge: Judge) -> Self {
-        self.body = Body::Judged(judge);
+    pub(super) fn checked_form(mut self, check: FormCheck) -> Self {
+        self.body = Body::Checked(check);
         self.header("content-type", "application/x-www-form-urlencoded; charset=utf-8")
     }
 
@@ -92,12 +92,12 @@ impl Step {
         self
     }
 
-    /// As a provider answers that is to be left alone for a minute: nothing is repeated, and no test waits.
+    /// A response that asks for a retry after a minute. The client then does not retry, so no test waits.
     pub(super) fn refusal(self, status: u16, body: Value) -> Self {
         self.answer(status, body).answer_header("retry-after", "60")
     }
 
-    fn judge(&self, request: &Request) -> Result<(), String> {
+    fn check(&self, request: &Request) -> Result<(), String> {
         let mut expected: Vec<(String, String)> = self.headers.clone();
         expected.sort();
         let differ = |what: &str, expected: &dyn std::fmt::Debug, got: &dyn std::fmt::Debug| {
@@ -122,7 +122,7 @@ impl Step {
                 got.sort();
                 if expected == got { Ok(()) } else { differ("form", &expected, &got) }
             }
-            Body::Judged(judge) => judge(&form(&request.body)),
+            Body::Checked(check) => check(&form(&request.body)),
         }
     }
 }
@@ -134,7 +134,7 @@ fn form(body: &str) -> Vec<(String, String)> {
 struct Request {
     method: String,
     target: String,
-    /// Sorted, without those of the connection.
+    /// The headers, sorted, without `host` and `content-length`.
     headers: Vec<(String, String)>,
     body: String,
 }
@@ -153,26 +153,26 @@ impl Request {
 }
 
 #[derive(Default)]
-struct Desk {
-    /// Those that are still to come.
+struct Script {
+    /// The steps that have not happened yet.
     steps: Mutex<Vec<Step>>,
-    complaints: Mutex<Vec<String>>,
+    problems: Mutex<Vec<String>>,
 }
 
-impl Desk {
-    /// The first step that the request is. Requests that are sent at the same time come in any order.
+impl Script {
+    /// Removes the first step that matches the request. Concurrent requests arrive in any order.
     fn take(&self, request: &Request) -> Step {
         let mut steps = self.steps.lock().unwrap();
-        if let Some(place) = steps.iter().position(|step| step.judge(request).is_ok()) {
+        if let Some(place) = steps.iter().position(|step| step.check(request).is_ok()) {
             return steps.remove(place);
         }
         let nearest = steps.iter().find(|step| step.target == request.target).or(steps.first());
-        let complaint = nearest.map_or_else(
-            || format!("nothing was expected, got {} {}", request.method, request.target),
-            |step| step.judge(request).unwrap_err(),
+        let problem = nearest.map_or_else(
+            || format!("no request was expected, got {} {}", request.method, request.target),
+            |step| step.check(request).unwrap_err(),
         );
-        self.complaints.lock().unwrap().push(complaint.clone());
-        Step::get("").answer(418, json!({"complaint": complaint}))
+        self.problems.lock().unwrap().push(problem.clone());
+        Step::get("").answer(418, json!({"problem": problem}))
     }
 
     async fn serve(&self, mut stream: TcpStream) {
@@ -190,21 +190,21 @@ impl Desk {
 
 pub(super) struct Provider {
     receiver: Receiver,
-    desk: Arc<Desk>,
+    script: Arc<Script>,
 }
 
 impl Provider {
-    /// `steps` gets the address, which some answers have in them.
+    /// Starts the provider. `steps` receives the URL, because some responses contain it.
     pub(super) async fn start(steps: impl FnOnce(&str) -> Vec<Step>) -> Self {
-        let desk = Arc::new(Desk::default());
-        let shared = desk.clone();
+        let script = Arc::new(Script::default());
+        let shared = script.clone();
         let receiver = Receiver::start(move |stream, _| {
-            let desk = shared.clone();
-            async move { desk.serve(stream).await }
+            let script = shared.clone();
+            async move { script.serve(stream).await }
         })
         .await;
-        let provider = Self { receiver, desk };
-        *provider.desk.steps.lock().unwrap() = steps(&provider.url());
+        let provider = Self { receiver, script };
+        *provider.script.steps.lock().unwrap() = steps(&provider.url());
         provider
     }
 
@@ -218,9 +218,9 @@ impl Drop for Provider {
         if std::thread::panicking() {
             return;
         }
-        assert_eq!(*self.desk.complaints.lock().unwrap(), Vec::<String>::new());
+        assert_eq!(*self.script.problems.lock().unwrap(), Vec::<String>::new());
         let missing: Vec<String> =
-            self.desk.steps.lock().unwrap().iter().map(|step| format!("{} {}", step.method, step.target)).collect();
-        assert!(missing.is_empty(), "never came: {missing:?}");
+            self.script.steps.lock().unwrap().iter().map(|step| format!("{} {}", step.method, step.target)).collect();
+        assert!(missing.is_empty(), "missing requests: {missing:?}");
     }
 }

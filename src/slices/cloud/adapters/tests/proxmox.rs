@@ -1,4 +1,4 @@
-//! Proxmox VE, by the reference of its API. The server answers under a certificate of its own in `transport.rs`.
+//! Proxmox VE, according to its API reference. `transport.rs` tests a server with a self-signed certificate.
 
 use serde_json::{Value, json};
 
@@ -44,14 +44,14 @@ fn config(vmid: u64) -> Step {
 }
 
 #[tokio::test]
-async fn a_token_is_tried_by_asking_for_the_version() {
+async fn authentication_reads_the_version() {
     let provider =
         Provider::start(|_| vec![data(get("/version"), json!({"release": "8.2", "repoid": "x", "version": "8.2.4"}))]).await;
     assert_eq!(Proxmox.authenticate(&access_to(&provider)).await.unwrap().0, "tenantd@pve!fleet on Proxmox VE 8.2.4");
 }
 
 #[tokio::test]
-async fn a_fleet_is_read_in_parts_without_containers_and_templates() {
+async fn list_returns_pages_without_containers_and_templates() {
     let mut all: Vec<Value> = (100..121).rev().map(|vmid| guest(vmid, &format!("vm-{vmid}"), "stopped")).collect();
     all.push(template());
     all.push(
@@ -61,7 +61,7 @@ async fn a_fleet_is_read_in_parts_without_containers_and_templates() {
     let provider = Provider::start(|_| {
         let mut steps = vec![guests(&all), guests(&all)];
         steps.extend((100..121).map(|vmid| data(config(vmid), json!({"memory": "4096", "cores": 2}))));
-        // The node of this one is away, and is not asked again and again.
+        // The node of this guest is offline. The request is not retried.
         steps.push(get("/nodes/pve2/qemu/300/config").answer(595, json!({"data": null})));
         steps
     })
@@ -80,7 +80,7 @@ async fn a_fleet_is_read_in_parts_without_containers_and_templates() {
 }
 
 #[tokio::test]
-async fn a_token_without_rights_sees_nothing_and_that_is_told() {
+async fn list_reports_a_token_without_privileges() {
     let none = || guests(&[]);
     let provider = Provider::start(|_| {
         vec![
@@ -107,7 +107,7 @@ fn agent_answer() -> Value {
 }
 
 #[tokio::test]
-async fn one_machine_is_read_where_it_is_and_a_missing_one_is_nothing() {
+async fn get_reads_a_machine_from_its_node_or_returns_none() {
     let settings = json!({"agent": "enabled=1,fstrim_cloned_disks=1", "meta": "creation-qemu=9.0.2,ctime=1769800000", "ipconfig0": "ip=10.0.0.9/24"});
     let current =
         json!({"vmid": 101, "name": "web-01", "status": "running", "qmpstatus": "paused", "cpus": 4, "maxmem": 8_589_934_592_u64});
@@ -117,7 +117,7 @@ async fn one_machine_is_read_where_it_is_and_a_missing_one_is_nothing() {
             data(get("/nodes/pve1/qemu/101/status/current"), current),
             data(config(101), settings.clone()),
             data(get("/nodes/pve1/qemu/101/agent/network-get-interfaces"), agent_answer()),
-            // The agent does not answer: what cloud-init was told is the next best.
+            // The agent does not respond, so the addresses come from the cloud-init settings.
             guests(&[guest(102, "web-02", "running")]),
             data(get("/nodes/pve1/qemu/102/status/current"), json!({"vmid": 102, "status": "running", "qmpstatus": "running"})),
             data(config(102), settings),
@@ -135,7 +135,7 @@ async fn one_machine_is_read_where_it_is_and_a_missing_one_is_nothing() {
     assert_eq!(vm.launched_at, Some(Timestamp::from_millis(1_769_800_000_000)));
     let other = Proxmox.get(&access, &place("102", "pve1", None)).await.unwrap().unwrap();
     assert_eq!((other.state, texts(&other.private_ips)), (VmState::Running, vec!["10.0.0.9".to_owned()]));
-    // A template is no machine.
+    // A template is not a machine.
     assert_eq!(Proxmox.get(&access, &place("9000", "pve1", None)).await.unwrap(), None);
 }
 
@@ -173,7 +173,7 @@ fn clone_of_template() -> Step {
     ])
 }
 
-/// From a copy that is there to a machine that is shown.
+/// The steps from an existing copy to a complete machine.
 fn set_up() -> Vec<Step> {
     let put = || signed(Step::put("/api2/json/nodes/pve1/qemu/105/config"));
     let mut ordered = guest(105, "web-01", "running");
@@ -201,11 +201,11 @@ fn set_up() -> Vec<Step> {
 }
 
 #[tokio::test]
-async fn an_order_is_cloned_set_up_started_and_marked_when_all_of_it_is_done() {
+async fn an_order_clones_configures_starts_and_finally_tags() {
     let provider = Provider::start(|_| {
         let mut steps = vec![
             guests(&[template(), guest(104, "web-01", "running")]),
-            // A namesake that is somebody else's.
+            // A guest with the same name that does not belong to the order.
             data(config(104), json!({"description": "by hand"})),
             data(get("/cluster/nextid"), json!("105")),
             data(clone_of_template(), json!(CLONE)),
@@ -221,7 +221,7 @@ async fn an_order_is_cloned_set_up_started_and_marked_when_all_of_it_is_done() {
 }
 
 #[tokio::test]
-async fn an_order_whose_copy_was_made_before_a_crash_goes_on_and_clones_nothing() {
+async fn an_order_continues_with_the_copy_of_an_earlier_attempt() {
     let provider = Provider::start(|_| {
         let mut steps = vec![
             guests(&[template(), guest(105, "web-01", "stopped")]),
@@ -235,7 +235,7 @@ async fn an_order_whose_copy_was_made_before_a_crash_goes_on_and_clones_nothing(
 }
 
 #[tokio::test]
-async fn only_what_is_complete_is_found() {
+async fn only_a_complete_guest_is_found() {
     let mut ordered = guest(105, "web-01", "running");
     ordered["tags"] = tag().into();
     let provider =
@@ -247,7 +247,7 @@ async fn only_what_is_complete_is_found() {
 }
 
 #[tokio::test]
-async fn a_clone_on_another_node_says_so_and_a_task_that_fails_fails_the_order() {
+async fn a_clone_names_its_target_node_and_a_failed_task_fails_the_order() {
     let order = Order { region: "pve2".into(), ..lab_order() };
     for (exit, class) in [
         ("unable to create image: got lock timeout", FailureClass::ProviderError),
@@ -269,7 +269,7 @@ async fn a_clone_on_another_node_says_so_and_a_task_that_fails_fails_the_order()
 }
 
 #[tokio::test]
-async fn an_order_that_proxmox_cannot_carry_out_is_not_sent() {
+async fn an_unsupported_order_is_not_sent() {
     let provider = Provider::start(|_| Vec::new()).await;
     for (order, code) in [
         (Order { user_data: Some(Secret::new("x")), ..lab_order() }, "no_user_data"),
@@ -283,7 +283,7 @@ async fn an_order_that_proxmox_cannot_carry_out_is_not_sent() {
 }
 
 #[tokio::test]
-async fn a_rehearsal_asks_for_the_template_the_node_and_the_privilege() {
+async fn a_rehearsal_checks_template_node_and_privilege() {
     let nodes = || {
         data(get("/cluster/resources?type=node"), json!([{"id": "node/pve1", "type": "node", "node": "pve1", "status": "online"}]))
     };
@@ -308,7 +308,7 @@ async fn a_rehearsal_asks_for_the_template_the_node_and_the_privilege() {
 }
 
 #[tokio::test]
-async fn errors_fall_into_our_classes() {
+async fn errors_map_to_failure_classes() {
     for (status, body, class, message) in [
         (401, json!({"data": null}), FailureClass::InvalidCredentials, "the provider answered 401 Unauthorized"),
         (
@@ -342,7 +342,7 @@ async fn errors_fall_into_our_classes() {
 }
 
 #[tokio::test]
-async fn a_guest_that_cannot_be_read_in_full_is_listed_with_what_is_known() {
+async fn a_partly_unreadable_guest_is_listed() {
     let mut odd = guest(101, "web-01", "stopped");
     odd["maxcpu"] = json!("two");
     let mut nobody = guest(103, "x", "stopped");

@@ -1,5 +1,5 @@
-//! What can go wrong on the way to a provider, for every kind: nobody there, nobody answers, a certificate that nobody vouches for. And
-//! what a verification makes of a provider without machines.
+//! Transport failures, for every kind: nothing listens, no response, an untrusted certificate. Also the verification of a provider
+//! without machines.
 
 use serde_json::json;
 use tokio::net::TcpStream;
@@ -13,11 +13,11 @@ use super::{
 };
 use crate::model::{Outcome, Warning};
 
-/// For what never answers.
+/// The time limit for a server that never responds.
 const SHORT: Duration = Duration::from_millis(300);
 const VERSION: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 29\r\n\r\n{\"data\":{\"version\":\"9.0.1\"}} ";
 
-/// Every kind that calls out, with a credential of its own, all of whose addresses are `url`.
+/// Every kind that calls out, with a valid credential, and with `url` as all of its addresses.
 fn kinds(url: &str) -> Vec<(Box<dyn Adapter>, ProviderConfig, Credential)> {
     let config = ProviderConfig { endpoint: Some(url.to_owned()), ..ProviderConfig::default() };
     let with_login = ProviderConfig { auth_url: Some(url.to_owned()), ..config.clone() };
@@ -36,7 +36,7 @@ fn kinds(url: &str) -> Vec<(Box<dyn Adapter>, ProviderConfig, Credential)> {
     ]
 }
 
-/// How trying the credential ends for each kind, all at the same time: some are tried more than once.
+/// The failure class of the authentication for each kind, run concurrently because some kinds retry.
 async fn outcomes(url: &str, time: Duration) -> Vec<FailureClass> {
     let attempts = kinds(url).into_iter().map(|(adapter, config, credential)| async move {
         let access = access_for(config, credential, Clock::movable(now()), time);
@@ -46,7 +46,7 @@ async fn outcomes(url: &str, time: Duration) -> Vec<FailureClass> {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there_is_unreachable() {
+async fn a_missing_provider_is_unreachable() {
     let url = {
         let receiver = Receiver::answering(b"").await;
         format!("http://{}", receiver.address)
@@ -56,7 +56,7 @@ async fn a_provider_that_is_not_there_is_unreachable() {
 }
 
 #[tokio::test]
-async fn a_provider_that_says_nothing_runs_out_of_time() {
+async fn a_silent_provider_is_a_timeout() {
     let receiver = Receiver::start(|mut stream, _| async move {
         read_request(&mut stream).await;
         std::future::pending::<()>().await;
@@ -66,7 +66,7 @@ async fn a_provider_that_says_nothing_runs_out_of_time() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_not_believed() {
+async fn an_untrusted_certificate_is_refused() {
     let acceptor = TlsAcceptor::from(server(leaf(&["127.0.0.1"]), None));
     let receiver = Receiver::start(move |stream: TcpStream, _| {
         let acceptor = acceptor.clone();
@@ -77,7 +77,7 @@ async fn a_certificate_that_nobody_vouches_for_is_not_believed() {
 }
 
 #[tokio::test]
-async fn a_certificate_by_its_fingerprint_is_believed() {
+async fn a_certificate_with_the_pinned_fingerprint_is_trusted() {
     let key = rcgen::KeyPair::generate().unwrap();
     let certificate = leaf(&["elsewhere.example"]).self_signed(&key).unwrap();
     let fingerprint = tenantd_base::secrets::digest(certificate.der());
@@ -132,7 +132,7 @@ async fn a_credential_of_another_kind_is_refused_before_anything_is_sent() {
     let url = provider.url();
     let credentials: Vec<Credential> = kinds(&url).into_iter().map(|(_, _, credential)| credential).collect();
     for (place, (adapter, config, _)) in kinds(&url).into_iter().enumerate() {
-        // Azure's for everybody, and Proxmox's for Azure.
+        // Every kind gets the credential of Azure, and Azure the one of Proxmox.
         let strange = if place == 0 { credentials[5].clone() } else { credentials[0].clone() };
         let failure = adapter.authenticate(&access(config, strange)).await.unwrap_err();
         assert_eq!((failure.class, failure.code.as_str()), (FailureClass::InvalidCredentials, "wrong_type"));

@@ -1,4 +1,4 @@
-//! When lanes want to be looked at again.
+//! When to check lanes again.
 
 use tenantd_base::{
     clock::Timestamp,
@@ -8,7 +8,7 @@ use tenantd_base::{
 use super::{super::super::repo::EndpointKey, Engine};
 
 impl Engine {
-    /// Puts an endpoint into the calendar, at the earlier of this time and the one that it has.
+    /// Schedules a check of an endpoint at the earlier of this time and its current one.
     pub(crate) fn remind(&mut self, key: EndpointKey, at: Timestamp) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         if lane.next_due.is_some_and(|known| known <= at) {
@@ -21,7 +21,7 @@ impl Engine {
         times.insert((at, key));
     }
 
-    /// The endpoints whose time has come; they leave the calendar.
+    /// Removes the due endpoints from the calendar and returns them.
     pub(crate) fn due_lanes(&mut self, clocks: &Reading) -> Vec<EndpointKey> {
         let mut due = Vec::new();
         for (timeline, times) in &mut self.calendar {
@@ -38,14 +38,14 @@ impl Engine {
         due
     }
 
-    /// Takes in that clocks were moved: what is due by that has not waited for it.
+    /// Handles moved clocks: deliveries that become due by the move have not waited for it.
     pub(crate) fn clocks_moved(&mut self, clocks: &Reading) {
         for (key, lane) in self.lanes.iter_mut().filter(|(key, _)| key.0.has_own_clock()) {
             lane.open_since = clocks.of(key.0);
         }
     }
 
-    /// When the installation's clock shows the next reminder.
+    /// When the installation's clock reaches the next reminder.
     fn next_reminder(&self, clocks: &Reading) -> Option<Timestamp> {
         self.calendar.iter().filter_map(|(timeline, times)| Some(clocks.reached(*timeline, times.first()?.0))).min()
     }
@@ -56,7 +56,7 @@ impl Engine {
         self.timer
     }
 
-    /// Whether a reminder has come up that is earlier than the timer is set to.
+    /// Whether a reminder is earlier than the current timer.
     pub(crate) fn wants_earlier_timer(&self, clocks: &Reading) -> bool {
         self.next_reminder(clocks).is_some_and(|next| self.timer.is_none_or(|timer| next < timer))
     }

@@ -1,4 +1,4 @@
-//! Endpoints that get a lane, change and go.
+//! Adding, changing and removing the lanes of endpoints.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -25,17 +25,17 @@ impl Engine {
         self.lanes.keys().copied().collect()
     }
 
-    pub(crate) fn knows_nobody(&self) -> bool {
+    pub(crate) fn has_no_lanes(&self) -> bool {
         self.lanes.is_empty()
     }
 
-    /// How many deliveries wait in the store for an endpoint that has a lane.
+    /// The number of waiting deliveries in the store, for an endpoint that has a lane.
     pub(crate) fn pending(&self, endpoint: EndpointKey) -> Option<u64> {
         self.lanes.get(&endpoint).map(|lane| lane.state.pending)
     }
 
-    /// Takes up what waits in the store for an endpoint, and when it is due.
-    pub(crate) fn take_up(&mut self, target: Arc<Target>, state: EndpointState, due: Option<Timestamp>, now: Timestamp) {
+    /// Updates the counts of an endpoint, creates its lane if needed, and schedules its next due delivery.
+    pub(crate) fn update_lane(&mut self, target: Arc<Target>, state: EndpointState, due: Option<Timestamp>, now: Timestamp) {
         let key = target.key;
         let read_to = self.read_to;
         let lane = self.lanes.entry(key).or_insert_with(|| Lane { in_order_to: read_to, ..Lane::new(target, state, now) });
@@ -45,7 +45,8 @@ impl Engine {
         }
     }
 
-    /// Takes in what an endpoint is now, if it still exists. Whether what waits for it in the store is to be given up.
+    /// Applies the current state of an endpoint (`None` if it was deleted). Returns whether to give up its waiting deliveries in
+    /// the store.
     pub(crate) fn refresh(&mut self, key: EndpointKey, target: Option<Arc<Target>>, state: EndpointState, now: Timestamp) -> bool {
         let Some(target) = target else {
             self.drop_lane(key);
@@ -57,7 +58,7 @@ impl Engine {
         (lane.disabled, lane.target) = (false, target);
         if lane.is_served() {
             if !was_served {
-                // Enabling an endpoint gives it a clean slate in the store.
+                // Enabling an endpoint resets its stored health.
                 lane.state = state;
                 lane.open_since = now;
                 lane.in_order_to = read_to;
@@ -70,27 +71,27 @@ impl Engine {
         matches!(status, EndpointStatus::Disabled(_))
     }
 
-    /// Takes in that the health of an endpoint was reset: what waits for the breaker goes now.
+    /// Applies a reset of an endpoint's health: deliveries that wait for the breaker go out now.
     pub(crate) fn reset(&mut self, key: EndpointKey, stored: Health, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
-        // A commit that was under way may have written the health of before.
-        lane.state.health = stored.forgiven();
+        // A commit that was in progress may have written the earlier health.
+        lane.state.health = stored.without_failures();
         lane.open_since = now;
         self.list(key);
         self.remind(key, now);
     }
 
-    /// Moves what waits here for an endpoint into the store, in order, or out of the way when the endpoint is gone. What somebody asked
-    /// for does not wait for the breaker and stays.
+    /// Moves the waiting deliveries of an endpoint into the store, in order, or skips them if it is disabled. Deliveries that a
+    /// caller requested stay, because they do not wait for the breaker.
     pub(super) fn unload(&mut self, key: EndpointKey, now: Timestamp) {
         let Some(lane) = self.lanes.get_mut(&key) else { return };
         let status = lane.target.status;
         let jobs: Vec<Job> = lane.first.drain(..).collect();
         let served = lane.is_served();
-        let (asked, others): (VecDeque<Job>, VecDeque<Job>) =
+        let (requested, others): (VecDeque<Job>, VecDeque<Job>) =
             lane.late.drain(..).partition(|job| served && job.trigger == Trigger::Manual);
-        lane.late = asked;
-        self.claimed.give_back(key.0, others.len());
+        lane.late = requested;
+        self.claimed.release(key.0, others.len());
         for job in others {
             lane.claimed.remove(&job.event.seq);
         }
@@ -103,7 +104,7 @@ impl Engine {
         }
     }
 
-    /// Forgets endpoints that have nothing to do.
+    /// Removes the lanes of endpoints that have nothing to do.
     pub(crate) fn tidy(&mut self, clocks: &Reading) {
         let idle = |(key, lane): (&EndpointKey, &mut Lane)| lane.is_idle(clocks.of(key.0)).then_some(*key);
         let idle: Vec<EndpointKey> = self.lanes.iter_mut().filter_map(idle).collect();
@@ -117,7 +118,7 @@ impl Engine {
             if let (Some(at), Some(times)) = (lane.next_due, self.calendar.get_mut(&Timeline::of(key.0))) {
                 times.remove(&(at, key));
             }
-            self.claimed.give_back(key.0, lane.late.len());
+            self.claimed.release(key.0, lane.late.len());
             for job in lane.first {
                 self.close(job.event.seq);
             }

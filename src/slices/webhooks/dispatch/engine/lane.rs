@@ -1,5 +1,5 @@
-//! One endpoint in the dispatcher's memory: what waits for it here, what is under way, and whether it may get something now. Of what
-//! waits in the store only the next few are here, never all.
+//! One endpoint in the dispatcher's memory: its waiting deliveries, its attempts in progress, and whether it may receive another.
+//! Of the stored deliveries only the next few are here, never all.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -21,11 +21,11 @@ use super::super::super::{
 };
 use super::rate::{RateWindow, Room};
 
-/// How many events may wait here for an endpoint that answers well, and for one that does not.
+/// How many events may wait here for an endpoint that responds well, and for one that does not.
 const HEALTHY_QUEUE: usize = 1024;
 const TROUBLED_QUEUE: usize = 64;
 
-/// An event of the log that waits or is under way. Endpoints share it.
+/// An event of the log that waits or is in progress. Endpoints share it.
 #[derive(Debug)]
 pub(crate) struct QueuedEvent {
     pub(crate) seq: u64,
@@ -34,7 +34,7 @@ pub(crate) struct QueuedEvent {
     pub(crate) id: EventId,
     pub(crate) kind: String,
     pub(crate) at: Timestamp,
-    /// As it is sent.
+    /// The body as it is sent.
     pub(crate) body: Bytes,
 }
 
@@ -50,22 +50,22 @@ impl QueuedEvent {
 pub(crate) struct Job {
     pub(crate) target: Arc<Target>,
     pub(crate) event: Arc<QueuedEvent>,
-    /// The stored delivery; none while the event comes straight from the log.
+    /// The stored delivery. `None` while the event comes directly from the log.
     pub(crate) stored: Option<Delivery>,
     pub(crate) trigger: Trigger,
-    /// What the event is about, where the endpoint keeps the order.
+    /// The resource that the event is about, if the endpoint keeps the order.
     pub(crate) resource: Option<String>,
 }
 
 impl Job {
-    /// Whether it has waited without an attempt since before this place in the log, and nobody asked for it.
+    /// Whether the delivery has waited without an attempt since before this position in the log, and no caller requested it.
     fn keeps_order(&self, in_order_to: u64) -> bool {
         let untried = |delivery: &Delivery| delivery.attempt_count == 0 && delivery.trigger == Trigger::Auto;
         self.event.seq <= in_order_to && self.stored.as_ref().is_some_and(untried)
     }
 }
 
-/// First attempts come before late ones.
+/// First attempts have priority over later ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
     First,
@@ -76,9 +76,9 @@ pub(super) enum Class {
 #[derive(Debug)]
 pub(super) enum Start {
     Job(Box<Job>),
-    /// Something under way must end first, or nothing waits.
+    /// Nothing waits, or an attempt in progress must end first.
     Busy,
-    /// Time must pass first.
+    /// The endpoint must wait until this time.
     At(Timestamp),
 }
 
@@ -89,25 +89,26 @@ pub(super) struct Lane {
     pub(super) first: VecDeque<Job>,
     pub(super) late: VecDeque<Job>,
     pub(super) in_flight: usize,
-    /// Deliveries from the store that are here or not yet committed.
+    /// Deliveries from the store that are here or not committed yet.
     pub(super) claimed: HashSet<u64>,
-    /// Deliveries on their way into the store that have had no attempt.
+    /// Deliveries without an attempt that are about to be stored.
     pub(super) unsaved_parked: u64,
-    /// Resources under way, and resources that are held by a delivery which is not committed yet.
+    /// Resources with an attempt in progress, and resources that an uncommitted delivery holds back.
     pub(super) busy: HashSet<String>,
     pub(super) held: HashSet<String>,
-    /// Whether the lane stands in the rotation of first and of late attempts.
+    /// Whether the lane is in the rotation of first attempts and in that of late attempts.
     pub(super) listed: [bool; 2],
-    /// Where it stands in the calendar.
+    /// The lane's time in the calendar.
     pub(super) next_due: Option<Timestamp>,
-    /// Set when an answer disabled the endpoint, until the store says so too.
+    /// Set when a response disabled the endpoint, until the store shows it.
     pub(super) disabled: bool,
-    /// Since when it can have been sent to: before, what is due has waited for the endpoint.
+    /// Since when the endpoint can receive. Deliveries that were due earlier had to wait for the endpoint.
     pub(super) open_since: Timestamp,
     pub(super) rate: RateWindow,
-    /// What waited when the endpoint was resumed, up to this place in the log, goes one at a time: several at once could overtake each other.
+    /// Deliveries that waited when the endpoint was resumed, up to this position in the log, go out one at a time. In parallel they
+    /// could overtake each other.
     pub(super) in_order_to: u64,
-    /// The one of them that is under way, by the place of its event.
+    /// The one of them that is in progress, by the position of its event.
     pub(super) in_order: Option<u64>,
 }
 
@@ -133,20 +134,20 @@ impl Lane {
         }
     }
 
-    /// Whether deliveries may be made at all.
+    /// Whether the endpoint may receive at all.
     pub(super) fn is_served(&self) -> bool {
         !self.disabled && self.target.status == EndpointStatus::Active
     }
 
-    /// Whether a new event can wait here. If not it goes into the store: behind those that wait there already, or because the endpoint
-    /// takes nothing now.
+    /// Whether a new event can wait here. If not, it goes into the store: behind stored deliveries, or because the endpoint accepts
+    /// nothing now.
     pub(super) fn takes_events(&self, now: Timestamp) -> bool {
         let room = if self.state.health.consecutive_failures == 0 { HEALTHY_QUEUE } else { TROUBLED_QUEUE };
         let backlog = self.state.parked + self.unsaved_parked > 0;
         self.is_served() && !backlog && self.first.len() < room && self.state.health.gate(now) == Gate::Open
     }
 
-    /// Nothing of it is in memory, and nothing waits in the store.
+    /// Whether nothing of it is in memory and nothing waits in the store.
     pub(super) fn is_idle(&mut self, now: Timestamp) -> bool {
         let waiting = self.first.len() + self.late.len() + self.in_flight + self.claimed.len();
         waiting == 0 && self.unsaved_parked == 0 && self.state.pending == 0 && self.held.is_empty() && self.rate.is_empty(now)
@@ -159,14 +160,14 @@ impl Lane {
         }
     }
 
-    /// Since when the first of those that wait here could have been sent. Of the store's the earliest come here first.
+    /// Since when the first waiting delivery here could have been sent. The earliest stored ones come here first.
     pub(super) fn oldest_due(&self) -> Option<Timestamp> {
         let first = self.first.front().map(|job| job.event.at);
         let late = self.late.front().and_then(|job| job.stored.as_ref()?.next_attempt_at);
         first.into_iter().chain(late).min().map(|due| due.max(self.open_since))
     }
 
-    /// Takes the next attempt of this class, if the endpoint can get one now.
+    /// Takes the next attempt of this class, if the endpoint may receive one now.
     pub(super) fn start(&mut self, class: Class, now: Timestamp, most: usize) -> Start {
         if !self.is_served() || self.in_flight >= most {
             return Start::Busy;
@@ -179,7 +180,7 @@ impl Lane {
             Gate::ClosedUntil(at) => Some(Start::At(at)),
         };
         let queue = if class == Class::First { &mut self.first } else { &mut self.late };
-        // The request is made to learn whether the receiver works now.
+        // A caller requests an attempt to find out whether the receiver works now.
         let passes = |job: &Job| closed.is_none() || job.trigger == Trigger::Manual;
         let free = |job: &Job| job.resource.as_ref().is_none_or(|resource| !self.busy.contains(resource));
         let (in_order_to, waits) = (self.in_order_to, self.in_order.is_some());
@@ -192,11 +193,11 @@ impl Lane {
             Room::Later => return Start::Busy,
         }
         let Some(mut job) = queue.remove(place) else { return Start::Busy };
-        // An attempt that somebody asked for keeps its reason.
+        // A requested attempt keeps its trigger.
         if gate == Gate::Probe && job.trigger == Trigger::Auto {
             job.trigger = Trigger::Probe;
         }
-        // It may have been changed while the job waited.
+        // The endpoint may have changed while the job waited.
         job.target = self.target.clone();
         if let Some(resource) = &job.resource {
             self.busy.insert(resource.clone());

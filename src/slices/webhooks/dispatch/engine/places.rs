@@ -1,21 +1,22 @@
-//! Places that tenants share: for attempts under way, and for stored deliveries that wait in memory.
+//! Places that tenants share: for attempts in progress, and for stored deliveries that wait in memory.
 //!
-//! A tenant that has some takes another only while more are free than it has and an eighth of all; the eighth is for tenants that have
-//! none. So a tenant has half of the places at most, and several together leave some for those who come after them. Turns alone would
-//! not do: an attempt lasts for as long as its receiver stays silent, and a tenant with many such receivers would soon have all places.
+//! A tenant that already has places may take another only while the free places exceed its own plus one eighth of the total. That
+//! eighth is reserved for tenants without places. A single tenant therefore gets at most half of the places, and several tenants
+//! together leave some for newcomers. Turns alone would not be enough: an attempt lasts as long as its receiver stays silent, so a
+//! tenant with many silent receivers would soon hold all places.
 
 use std::collections::HashMap;
 
 use tenantd_base::id::TenantId;
 
-/// One place in so many is for tenants that have none.
+/// One in this many places is reserved for tenants without any.
 const SPARE: usize = 8;
 
 #[derive(Debug)]
 pub(super) struct Places {
     total: usize,
     taken: usize,
-    /// Of the tenants that have some.
+    /// Only tenants that hold places.
     by_tenant: HashMap<TenantId, usize>,
 }
 
@@ -44,13 +45,13 @@ impl Places {
         }
     }
 
-    /// Takes a place. The caller has asked whether the tenant may.
+    /// Takes a place. The caller has already checked [`Self::has_one_for`].
     pub(super) fn take(&mut self, tenant: TenantId) {
         self.taken += 1;
         *self.by_tenant.entry(tenant).or_default() += 1;
     }
 
-    pub(super) fn give_back(&mut self, tenant: TenantId, count: usize) {
+    pub(super) fn release(&mut self, tenant: TenantId, count: usize) {
         self.taken = self.taken.saturating_sub(count);
         if let Some(own) = self.by_tenant.get_mut(&tenant) {
             *own = own.saturating_sub(count);
@@ -69,7 +70,7 @@ mod tests {
         TenantId::from_bytes([number; 16])
     }
 
-    /// Takes all that the tenant gets. How many.
+    /// Takes as many places as the tenant can get, and returns their number.
     fn take_all(places: &mut Places, number: u8) -> usize {
         let before = places.taken();
         while places.has_one_for(tenant(number)) {
@@ -79,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tenant_has_half_at_most_whatever_the_total() {
+    fn a_tenant_gets_at_most_half_of_the_places() {
         for total in 2..300_usize {
             let own = take_all(&mut Places::new(total), 1);
             assert!((1..=total.div_ceil(2)).contains(&own), "{own} of {total}");
@@ -88,22 +89,22 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_next_finds_a_place_until_each_of_the_last_has_one() {
+    fn newcomers_find_places_until_all_are_taken() {
         let mut places = Places::new(64);
         let taken: Vec<usize> = (1..=15).map(|number| take_all(&mut places, number)).collect();
         assert_eq!(taken, [28, 14, 7, 4, 2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0]);
         assert!(places.is_full());
-        places.give_back(tenant(1), 1);
+        places.release(tenant(1), 1);
         let may: Vec<u8> = (1..=20).filter(|number| places.has_one_for(tenant(*number))).collect();
-        assert_eq!(may, (15..=20).collect::<Vec<u8>>(), "a place that becomes free is for those who have none");
+        assert_eq!(may, (15..=20).collect::<Vec<u8>>(), "a free place is for tenants without one");
     }
 
     #[test]
-    fn what_is_given_back_is_forgotten() {
+    fn a_tenant_without_places_is_removed() {
         let mut places = Places::new(8);
         let own = take_all(&mut places, 1);
-        places.give_back(tenant(2), 0);
-        places.give_back(tenant(1), own);
+        places.release(tenant(2), 0);
+        places.release(tenant(1), own);
         assert!(places.taken() == 0 && places.by_tenant.is_empty());
     }
 }

@@ -1,16 +1,17 @@
-//! The rate limit of an endpoint, over a window that slides.
+//! The rate limit of an endpoint over a sliding window.
 //!
-//! An attempt counts from its start until a second after its end. So the limit holds in any second as the receiver measures it, however long
-//! a request takes to arrive: it arrives before its attempt ends, and the attempt that takes its place starts more than a second later.
+//! An attempt counts from its start until one second after its end. The limit therefore holds in any second as the receiver
+//! measures it, no matter how long a request takes: it arrives before its attempt ends, and the attempt that replaces it starts
+//! more than a second later.
 
 use std::{collections::VecDeque, time::Duration};
 
 use tenantd_base::clock::Timestamp;
 
-/// A millisecond more than a second, because times are cut to milliseconds.
+/// One millisecond more than a second, because times are truncated to milliseconds.
 const WINDOW: Duration = Duration::from_millis(1001);
 
-/// When attempts ended that still count.
+/// The end times of attempts that still count.
 #[derive(Debug, Default)]
 pub(super) struct RateWindow(VecDeque<Timestamp>);
 
@@ -19,7 +20,7 @@ pub(super) struct RateWindow(VecDeque<Timestamp>);
 pub(super) enum Room {
     Free,
     At(Timestamp),
-    /// Once an attempt under way has ended.
+    /// After an attempt in progress has ended.
     Later,
 }
 
@@ -33,7 +34,7 @@ impl RateWindow {
         self.0.front().map_or(Room::Later, |first| Room::At(*first + WINDOW))
     }
 
-    /// Takes in that an attempt ended.
+    /// Records the end of an attempt.
     pub(super) fn ended(&mut self, per_second: Option<u32>, now: Timestamp) {
         self.forget(now);
         if per_second.is_some() {
@@ -64,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_free_again_a_second_after_the_end_of_its_attempt() {
+    fn an_attempt_counts_until_a_second_after_its_end() {
         let mut window = RateWindow::default();
         assert_eq!((window.room(Some(2), 0, at(0)), window.room(Some(2), 1, at(0))), (Room::Free, Room::Free));
         assert_eq!(window.room(Some(2), 2, at(0)), Room::Later);
@@ -76,9 +77,9 @@ mod tests {
         assert!(window.is_empty(at(1301)));
     }
 
-    /// Attempts of any length, and what a receiver sees that gets each of them at any time while it is under way.
+    /// Attempts of any length, each arriving at the receiver at any time while it is in progress.
     #[test]
-    fn no_second_has_more_arrivals_than_the_limit_however_long_attempts_take() {
+    fn no_second_has_more_arrivals_than_the_limit() {
         let mut entropy = Entropy::from_seed(5);
         for limit in [1_u32, 3, 5, 8] {
             let (mut window, mut under_way, mut arrivals) = (RateWindow::default(), Vec::<i64>::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! Whose turn it is: tenants one after the other, and within a tenant its endpoints one after the other. A tenant with a thousand
-//! endpoints gets no more turns than one with a single one.
+//! The order of turns: tenants take turns, and within a tenant its endpoints take turns. A tenant with a thousand endpoints gets no
+//! more turns than a tenant with one.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -14,7 +14,7 @@ pub(super) struct Rotation {
 }
 
 impl Rotation {
-    /// Lines the endpoint up. The caller sees to it that it stands there once.
+    /// Adds the endpoint. The caller ensures that it is in the rotation only once.
     pub(super) fn push(&mut self, (tenant, endpoint): EndpointKey) {
         let line = self.endpoints.entry(tenant).or_default();
         if line.is_empty() {
@@ -23,7 +23,7 @@ impl Rotation {
         line.push_back(endpoint);
     }
 
-    /// The next in line whose tenant may go on, which steps out of it. Tenants that may not keep their place.
+    /// Removes and returns the next endpoint whose tenant may proceed. The other tenants keep their position.
     pub(super) fn pop(&mut self, may_go_on: impl Fn(TenantId) -> bool) -> Option<EndpointKey> {
         let place = self.tenants.iter().position(|tenant| may_go_on(*tenant))?;
         let tenant = self.tenants.remove(place)?;
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tenants_take_turns_whatever_the_number_of_their_endpoints() {
+    fn tenants_take_turns_regardless_of_endpoint_count() {
         let key = |tenant: u8, endpoint: u8| (TenantId::from_bytes([tenant; 16]), WebhookId::from_bytes([endpoint; 16]));
         let mut rotation = Rotation::default();
         for endpoint in 1..=3 {

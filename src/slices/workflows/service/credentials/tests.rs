@@ -1,4 +1,4 @@
-//! Credentials in definitions of releases that took them: they stay until somebody writes another.
+//! Literal credentials from earlier releases stay until someone replaces them.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ use super::{
 
 const TENANT: TenantId = TenantId::from_bytes([2; 16]);
 
-/// A step with one header that a credential can be in.
+/// A step with one header that can contain a credential.
 #[derive(Debug)]
 struct Send;
 
@@ -75,7 +75,7 @@ impl RemoteStep for Send {
     }
 }
 
-/// Everybody may do everything.
+/// Grants every right to everybody.
 struct Everybody;
 
 impl HolderRights for Everybody {
@@ -96,7 +96,7 @@ fn faults(error: WorkflowError) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_credential_of_an_earlier_release_stays_and_a_new_one_is_refused() {
+async fn existing_literal_credentials_stay_and_new_ones_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
     let store = Store::new(engine, WriterSettings { batch_size: 8, queue_length: 8 }).unwrap();
@@ -116,7 +116,7 @@ async fn a_credential_of_an_earlier_release_stays_and_a_new_one_is_refused() {
     let workflow = store.write(move |tx| {
         let mut act = by.begin();
         let workflow = making.create(tx, &mut act, &accepted)?;
-        // As an earlier release has stored it.
+        // As an earlier release stored it.
         let version = VersionRecord::first(Json(definition(&["t0ken"])), act.now, act.actor.clone());
         repo::workflows::put_version(tx, &workflow, &version)?;
         Ok::<_, WorkflowError>(workflow)
@@ -139,7 +139,7 @@ async fn a_credential_of_an_earlier_release_stays_and_a_new_one_is_refused() {
     let unknown = accept(&everything, named.clone()).unwrap_err();
     assert_eq!(faults(unknown), [("/steps/0/with/headers/token".to_owned(), "unknown_secret".to_owned())]);
     let weak = Authority::new(TENANT, Grants::all().without(Grants::of(&[Scope::SecretsUse])));
-    assert!(matches!(accept(&weak, named), Err(WorkflowError::NotHeld(_))), "nor do they learn which secrets there are");
+    assert!(matches!(accept(&weak, named), Err(WorkflowError::NotHeld(_))), "does not reveal which secrets exist");
     let stored = store.read(|tx| service.outline(tx, (TENANT, id, 1))).unwrap();
     assert_eq!(stored.steps.first().unwrap().with["headers"]["token"], "t0ken");
 }

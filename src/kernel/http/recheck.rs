@@ -1,4 +1,5 @@
-//! Asks once more who calls: after a wait, and before every piece of an answer that takes long. Rights that are lost meanwhile do not count.
+//! Authenticates the caller again: after a wait, and before every piece of a long answer. Rights that the caller loses meanwhile no
+//! longer count.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::{
     problem::Problem,
 };
 
-/// The caller that the credential of a request stands for now.
+/// The caller that the credential of a request identifies now.
 pub(super) fn authenticate(
     authenticator: &dyn Authenticator,
     headers: &HeaderMap,
@@ -29,19 +30,19 @@ pub(super) fn authenticate(
     }
 }
 
-/// A caller whom a request was let in for.
-pub(super) struct Again {
+/// What is needed to authenticate the caller of a request again.
+pub(super) struct Recheck {
     pub(super) authenticator: Arc<dyn Authenticator>,
     pub(super) clocks: Clocks,
     pub(super) headers: HeaderMap,
     pub(super) client: Client,
     pub(super) secure: bool,
-    /// The rights that the answer is made with.
+    /// The rights that the answer is produced with.
     pub(super) held: Arc<Principal>,
 }
 
-impl Again {
-    /// Whether the caller still has the rights that the answer is made with.
+impl Recheck {
+    /// Fails if the caller has lost any of the rights that the answer is produced with.
     pub(super) fn check(&self) -> Result<(), Problem> {
         let from = (self.client, self.secure);
         let now = authenticate(self.authenticator.as_ref(), &self.headers, from, &self.clocks.read())?;
