@@ -24,6 +24,9 @@ use crate::{
 const TIMES: usize = 48;
 
 struct Operation {
+    id: String,
+    /// The page of the operation in the documentation.
+    page: String,
     method: String,
     path: String,
     example: Value,
@@ -73,7 +76,14 @@ async fn operations(actor: &Actor) -> Vec<Operation> {
                 } else {
                     String::new()
                 };
+                let (id, tag) = (operation["operationId"].as_str().unwrap(), operation["tags"][0].as_str().unwrap_or_default());
+                let area = tag.chars().enumerate().flat_map(|(place, letter)| {
+                    let hyphen = (letter.is_uppercase() && place > 0).then_some('-');
+                    hyphen.into_iter().chain(letter.to_lowercase())
+                });
                 found.push(Operation {
+                    page: format!("/documentation/api/{}/{id}/", area.collect::<String>()),
+                    id: id.to_owned(),
                     method: method.to_uppercase(),
                     path: fill(path),
                     example: body["example"].clone(),
@@ -265,7 +275,7 @@ impl Names {
 }
 
 #[tokio::test]
-async fn every_example_body_works() {
+async fn every_example_body_works_and_appends_only_the_events_on_its_page() {
     // The test resolves the names in examples itself and contacts no external server.
     let dns = DnsServer::start(|_, _| Answer::NoSuchName).await;
     let setup = Setup::default().with("rate_limits.enabled", false).with("egress.dns_servers", format!("[\"{}\"]", dns.address));
@@ -282,8 +292,11 @@ async fn every_example_body_works() {
         operations.sort_by_key(|operation| (!operation.creates, deletes(operation)));
         // Staff have ids of the same kind, but are not contacts.
         let (mut others, mut contacts) = (names, Names::default());
-        let mut sent = 0;
+        let newest = admin.get("/api/events?order=desc&limit=1").send().await.ok(200).clone();
+        let (mut sent, mut appended, mut unnamed, mut seq) = (0, 0, Vec::new(), newest["data"][0]["seq"].clone());
+        let me = admin.get("/api/auth/session").send().await.ok(200)["id"].clone();
         for operation in &operations {
+            let page = app.anonymous().get(&operation.page).send().await.text;
             let names = if operation.path.starts_with("/api/directory/contacts") { &mut contacts } else { &mut others };
             for example in &operation.examples {
                 let target = names.in_target(format!("{}{}", operation.path, operation.query));
@@ -294,9 +307,22 @@ async fn every_example_body_works() {
                 assert!(reply.status < 400 || waits, "{} {target} {body}: {}", operation.method, reply.text);
                 names.learn(&reply.body);
                 sent += 1;
+                let feed = admin.get(&format!("/api/events?after={seq}&limit=200")).send().await.ok(200).clone();
+                for event in
+                    feed["data"].as_array().unwrap().iter().filter(|event| event["actor"]["id"] == me && event["cause"].is_null())
+                {
+                    let link = format!("/documentation/events/#{}\"", event["type"].as_str().unwrap());
+                    appended += 1;
+                    let is_internal = operation.path.starts_with("/internal/");
+                    if !is_internal && !page.contains(&link) {
+                        unnamed.push(format!("{} appends {}", operation.id, event["type"]));
+                    }
+                }
+                seq = feed["next_after"].clone();
             }
         }
-        assert!(sent > 30, "{sent}");
+        assert!(unnamed.is_empty(), "{unnamed:?}");
+        assert!(sent > 30 && appended > 30, "{sent} bodies, {appended} events");
     })
     .await;
 }

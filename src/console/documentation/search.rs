@@ -11,8 +11,9 @@ use crate::{components::empty, markdown};
 
 pub(super) const PATH: &str = "/documentation/search/";
 
-/// The length of what a visitor searches for, and the results that a page shows.
+/// The characters and the words of a query, and the results that a page shows.
 const MAX_QUERY: usize = 200;
+const MAX_WORDS: usize = 8;
 const MAX_RESULTS: usize = 60;
 
 /// The words of a query. Every word must occur in what is found.
@@ -21,7 +22,7 @@ pub(super) struct Terms(Vec<String>);
 impl Terms {
     pub(super) fn new(query: &str) -> Self {
         let query: String = query.chars().take(MAX_QUERY).collect();
-        Self(query.to_lowercase().split_whitespace().map(str::to_owned).collect())
+        Self(query.to_lowercase().split_whitespace().take(MAX_WORDS).map(str::to_owned).collect())
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -1,5 +1,6 @@
 //! The API reference, made from the published document: areas, a page for each operation, a page for each schema.
 
+mod effects;
 mod list;
 mod operation;
 mod samples;

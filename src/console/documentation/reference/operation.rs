@@ -6,10 +6,10 @@ use serde_json::Value;
 use tenantd_base::access::Scope;
 use tenantd_http::problem::Code;
 
-use super::{Area, Operation, PATH, samples, schema, text};
+use super::{Area, Operation, PATH, effects, samples, schema, text};
 use crate::{
     components::{code, code_block, method, pretty, table},
-    documentation::{Content, contents, errors, rate_limits, scopes},
+    documentation::{Content, contents, errors, events, rate_limits, scopes},
     markdown,
 };
 
@@ -92,12 +92,11 @@ fn answers(document: &Value, operation: &Value) -> Markup {
     let errors: Vec<Vec<Markup>> = responses
         .iter()
         .filter(|(status, _)| !succeeds(status))
-        .map(|(status, response)| {
+        .map(|(status, _)| {
             let codes = Code::ALL.iter().filter(|known| known.status().as_str() == status.as_str());
             vec![
                 code(status),
-                markdown::cell(text(resolved(document, response), "description")),
-                html! { @for known in codes { a href=(errors::link(*known)) { (code(known.name())) } " " } },
+                html! { @for known in codes { div { a href=(errors::link(*known)) { (code(known.name())) } " " span.muted { (known.title()) } } } },
             ]
         })
         .collect();
@@ -115,8 +114,8 @@ fn answers(document: &Value, operation: &Value) -> Markup {
             }
         }
         h2 #errors { "Errors" }
-        p { "A status has several codes. Your program should decide by the code; not every code of a status can occur here." }
-        (table("Errors", &["status", "when", "codes"], &errors))
+        p { "Decide by the code in the answer. A status can have codes that this operation never returns." }
+        (table("Errors", &["status", "codes"], &errors))
     }
 }
 
@@ -145,6 +144,7 @@ fn examples(operation: &Operation, value: &Value) -> Markup {
 
 pub(super) fn content(document: &Value, area: &Area, operation: &Operation) -> Content {
     let value = operation.value(document);
+    let kinds = effects::kinds_of(&operation.id);
     let body = html! {
         h1 { (operation.summary) }
         p.endpoint { (method(&operation.method)) (code(&operation.path)) }
@@ -154,6 +154,10 @@ pub(super) fn content(document: &Value, area: &Area, operation: &Operation) -> C
                 dl.facts {
                     dt { "Access" } dd { (access(value)) }
                     dt { "Rate limit" } dd { "Class " a href=(rate_limits::PATH) { (code(text(value, "x-rate-class"))) } }
+                    @if !kinds.is_empty() {
+                        dt { "Events" }
+                        dd { @for kind in kinds { a href={ (events::PATH) "#" (kind) } { (code(kind)) } " " } }
+                    }
                     dt { "Operation id" } dd { (code(&operation.id)) }
                 }
                 (parameters(value))
