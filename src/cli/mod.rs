@@ -148,7 +148,7 @@ enum Command {
     )]
     Tenant(tenant::TenantCommand),
     /// Advance the clock of an evaluation tenant.
-    #[command(subcommand)]
+    #[command(subcommand, after_help = "Example:\n  tenantd clock advance 3d --tenant trial")]
     Clock(clock::ClockCommand),
     /// Manage users of a tenant.
     #[command(
@@ -165,12 +165,15 @@ enum Command {
     /// List and disable workflows of a tenant.
     Workflow(workflow::WorkflowCommand),
     /// Import organizations, contacts or devices, or an exported tenant.
+    #[command(after_help = "Examples:\n  tenantd import devices.csv --kind device --tenant acme\n  tenantd import acme.ndjson")]
     Import(import::Import),
     /// Export a tenant to a file that another installation can import.
+    #[command(after_help = "Example:\n  tenantd export --tenant acme --output acme.ndjson")]
     Export(export::Export),
     /// Print the public key that verifies signatures of this installation.
     PublicKey(public_key::PublicKeyCommand),
     /// Print the events of a tenant as a webhook receiver gets them.
+    #[command(after_help = "Examples:\n  tenantd listen\n  tenantd listen --events 'ticket.*' --forward http://127.0.0.1:9000/")]
     Listen(listen::Listen),
     /// Write a consistent snapshot of the running server's store.
     #[command(after_help = "Examples:\n  tenantd backup /backups/today.snapshot\n  tenantd backup --directory /backups --keep 7")]
@@ -178,6 +181,9 @@ enum Command {
     /// Create a key pair for off-site backups.
     BackupKey(backup_key::BackupKey),
     /// Restore a snapshot or an off-site backup into an empty data directory.
+    #[command(
+        after_help = "Example:\n  tenantd restore /backups/today.snapshot --data-dir ./restored --installation-key ./installation.key"
+    )]
     Restore(backup::Restore),
     /// Test that a snapshot can be restored: restore, verify, open, time and remove it.
     Drill(drill::Drill),
