@@ -128,6 +128,8 @@ pub(super) fn json() -> Value {
 }
 
 pub(super) fn content() -> Content {
+    let mut codes = Code::ALL.to_vec();
+    codes.sort_by_key(|known| known.status());
     Content::new(
         "Errors",
         html! {
@@ -140,9 +142,9 @@ pub(super) fn content() -> Content {
             }
             h2 { "All codes" }
             ul.cards {
-                @for known in Code::ALL { li { a href={ "#" (anchor(*known)) } { (known.name()) } p { (known.status().as_u16()) " · " (known.title()) } } }
+                @for known in &codes { li { a href={ "#" (anchor(*known)) } { (known.name()) } p { (known.status().as_u16()) " · " (known.title()) } } }
             }
-            @for known in Code::ALL {
+            @for known in &codes {
                 section.error-entry id=(anchor(*known)) {
                     h2 { (code(known.name())) " " small { (known.status().as_u16()) " · " (known.title()) } }
                     dl.facts {

@@ -43,7 +43,7 @@ fn access(operation: &Value) -> Markup {
     }
 }
 
-fn parameters(operation: &Value) -> Markup {
+fn parameters(document: &Value, operation: &Value) -> Markup {
     let parameters: Vec<&Value> = operation.get("parameters").and_then(Value::as_array).into_iter().flatten().collect();
     let rows: Vec<Vec<Markup>> = parameters
         .iter()
@@ -53,7 +53,7 @@ fn parameters(operation: &Value) -> Markup {
                 html! { code { (text(parameter, "name")) } @if is_required { " " span.badge { "required" } } },
                 html! { (text(parameter, "in")) },
                 html! { span.type { (schema::kind(parameter.get("schema").unwrap_or(&Value::Null))) } },
-                markdown::cell(text(parameter, "description")),
+                markdown::cell(schema::description_of(document, parameter)),
             ]
         })
         .collect();
@@ -160,7 +160,7 @@ pub(super) fn content(document: &Value, area: &Area, operation: &Operation) -> C
                     }
                     dt { "Operation id" } dd { (code(&operation.id)) }
                 }
-                (parameters(value))
+                (parameters(document, value))
                 (request_body(document, value))
                 (answers(document, value))
             }

@@ -21,7 +21,7 @@ pub(super) fn content(document: &Value, name: &str, schema: &Value) -> Content {
         h1 { (name) }
         (markdown::description(text(schema, "description")))
         div.operation {
-            div { (members(name, schema)) }
+            div { (members(document, name, schema)) }
             div.examples {
                 h2 { "Example" }
                 (code_block("json", &pretty(&example)))
@@ -36,6 +36,19 @@ fn referenced(schema: &Value) -> Option<&str> {
     schema.get("$ref").and_then(Value::as_str)?.strip_prefix("#/components/schemas/")
 }
 
+fn known<'a>(document: &'a Value, name: &str) -> &'a Value {
+    document.pointer(&format!("/components/schemas/{name}")).unwrap_or(&Value::Null)
+}
+
+/// The description of a member or a parameter: its own, or that of the schema that it refers to.
+pub(super) fn description_of<'a>(document: &'a Value, described: &'a Value) -> &'a str {
+    let own = text(described, "description");
+    let schema = described.get("schema").unwrap_or(described);
+    let schema = schema.get("items").unwrap_or(schema);
+    let shared = referenced(schema).map_or("", |name| text(known(document, name), "description"));
+    if own.is_empty() { shared } else { own }
+}
+
 /// The schema of a body: a link to it with its members, or each of its alternatives.
 pub(super) fn body(document: &Value, schema: &Value) -> Markup {
     let alternatives: Vec<&Value> = match schema.get("anyOf").or_else(|| schema.get("oneOf")).and_then(Value::as_array) {
@@ -47,18 +60,18 @@ pub(super) fn body(document: &Value, schema: &Value) -> Markup {
             @match referenced(alternative) {
                 Some(name) => {
                     h3 { a href=(schema_path(name)) { (name) } }
-                    @let known = document.pointer(&format!("/components/schemas/{name}")).unwrap_or(&Value::Null);
+                    @let known = known(document, name);
                     (markdown::description(text(known, "description")))
-                    (members(name, known))
+                    (members(document, name, known))
                 }
-                None => { p { (kind(alternative)) } (members("Body", alternative)) }
+                None => { p { (kind(alternative)) } (members(document, "Body", alternative)) }
             }
         }
     }
 }
 
 /// The members of an object, or the alternatives and values of something else.
-fn members(label: &str, schema: &Value) -> Markup {
+fn members(document: &Value, label: &str, schema: &Value) -> Markup {
     let required: Vec<&str> =
         schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -68,7 +81,7 @@ fn members(label: &str, schema: &Value) -> Markup {
             vec![
                 html! { code { (name) } @if is_required { " " span.badge { "required" } } },
                 html! { span.type { (kind(member)) } },
-                markdown::cell(text(member, "description")),
+                markdown::cell(description_of(document, member)),
             ]
         })
         .collect();
