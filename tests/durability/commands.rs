@@ -4,9 +4,11 @@
 //! Without `strace`, or without the permission to trace, the test proves nothing and says so.
 
 use std::{
-    os::unix::process::ExitStatusExt,
+    fs::File,
+    os::unix::{net::UnixStream, process::ExitStatusExt},
     path::{Path, PathBuf},
     process::{Command, Output},
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -49,6 +51,18 @@ fn succeeds(directory: &Path, arguments: &[&str]) -> String {
 fn prove(directory: &Path) {
     assert!(succeeds(directory, &["check"]).contains("The store is sound."));
     assert!(succeeds(directory, &["tenant", "show", "kept", "--offline"]).contains("Kept"));
+}
+
+/// Waits until a killed server has released its lock and its socket. `strace` can end before the last thread of the server that it killed, and a
+/// command would still find that server.
+#[allow(clippy::disallowed_methods, reason = "the wait for another process has a limit")]
+fn wait_until_released(directory: &Path) {
+    let started = Instant::now();
+    let is_locked = || File::open(directory.join("tenantd.lock")).is_ok_and(|lock| lock.try_lock().is_err());
+    while is_locked() || UnixStream::connect(directory.join("admin.sock")).is_ok() {
+        assert!(started.elapsed() < Duration::from_mins(1), "the killed server still runs");
+        std::thread::yield_now();
+    }
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -194,6 +208,7 @@ fn a_killed_snapshot_is_complete_or_absent() {
         traced.arg(format!("inject={calls}:signal=KILL:when={moment}")).arg(env!("CARGO_BIN_EXE_tenantd"));
         let Ok(server) = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| Server::start(demo(traced, data)))) else {
             // It was killed before it was ready.
+            wait_until_released(data);
             prove(data);
             continue;
         };
@@ -201,6 +216,7 @@ fn a_killed_snapshot_is_complete_or_absent() {
         let taken = on(data, tenantd(), &["backup", &snapshot]).status.success();
         kills += u64::from(!taken);
         drop(server);
+        wait_until_released(data);
         if Path::new(&snapshot).exists() {
             let checked = tenantd().args(["check", &snapshot]).output().unwrap();
             assert!(checked.status.success(), "{calls} {moment}: {}", said(&checked));
