@@ -22,6 +22,7 @@ mod backup;
 mod bare;
 mod bare_deliveries;
 mod cloud;
+mod console;
 mod drive;
 mod fairness;
 mod ingest;
@@ -78,6 +79,7 @@ const SUBJECTS: &[Subject] = &[
     Subject { name: "webhooks", measure: webhooks::measure },
     Subject { name: "workflows", measure: workflows::measure },
     Subject { name: "cloud", measure: cloud::measure },
+    Subject { name: "console", measure: console::measure },
     Subject { name: "analytics", measure: analytics::measure },
     Subject { name: "backup", measure: backup::measure },
     Subject { name: "fairness", measure: fairness::measure },

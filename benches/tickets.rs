@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use crate::{
-    Plan, bare,
+    Plan, bare, console,
     load::{self, Measured, Request, UNIQUE},
     process::{Server, raw_commits},
     report::{Pair, Report, Target},
@@ -43,6 +43,7 @@ pub fn measure(plan: Plan) {
         report.ratio(&format!("{name}, {many} to {FEW}, p50"), "us", &[micros(&ours)], Target::AtMost(2.0));
         report.measurement(&format!("{name}, p99 of {many}"), "ms", &[ours[0].p99.as_secs_f64() * 1000.0], Target::AtMost(20.0));
     }
+    console::pages(&mut report, &many_tenant.server, &many_tenant.key, plan, 60.0);
     let creations: Vec<Measured> = [&many_tenant, &few].into_iter().map(|tenant| tenant.creations(1, plan)).collect();
     report.ratio(&format!("create, 1 client, {many} to {FEW}, p50"), "us", &[micros(&creations)], Target::AtMost(2.0));
     let (mut by_32, mut by_128) = (Vec::new(), Vec::new());

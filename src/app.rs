@@ -26,7 +26,7 @@ use tenantd_base::{
     access::{Grants, Identity, Principal, Reach},
     clock::Clock,
     clocks::Clocks,
-    config::Config,
+    config::{self, Config},
     entropy::Entropy,
     secrets::{KeySource, Passwords},
     telemetry::Usage,
@@ -214,6 +214,19 @@ pub struct Sockets {
     pub api: Option<TcpListener>,
     /// Redirects plain HTTP to the API socket.
     pub redirect: Option<TcpListener>,
+}
+
+impl Sockets {
+    /// Binds the configured addresses that have no socket yet.
+    pub fn bind(self, listen: &config::Listen) -> Result<Self, String> {
+        let bind = |address: SocketAddr| listener::bind(address).map_err(|error| format!("cannot listen on {address}: {error}"));
+        let api = self.api.map_or_else(|| bind(listen.address), Ok)?;
+        let redirect = match (self.redirect, listen.redirect_address) {
+            (None, Some(address)) => Some(bind(address)?),
+            (socket, _) => socket,
+        };
+        Ok(Self { api: Some(api), redirect })
+    }
 }
 
 /// The addresses that a running server listens on.

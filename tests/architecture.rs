@@ -135,6 +135,7 @@ fn frameworks_are_named_in_their_place_only() {
         let index = source.path.starts_with("slices/search/index/");
         assert!(index || !names(&code, "tantivy::"), "{} names tantivy", source.path);
         assert!(source.path == "kernel/store/codec.rs" || !names(&code, "bincode"), "{} names bincode", source.path);
+        assert!(source.path.starts_with("console/") || !names(&code, "maud"), "{} names maud", source.path);
     }
     for manifest in files("src", "Cargo.toml").iter().filter(|manifest| manifest.path != "kernel/store/Cargo.toml") {
         for (name, _) in dependencies(&manifest.text) {

@@ -49,12 +49,6 @@ const INTERNAL: About = About {
     ..PUBLIC
 };
 
-const PAGES: About = About {
-    title: "tenantd pages",
-    description: "The sign-in pages. This document is not published. The server validates the input of the pages against it.",
-    ..PUBLIC
-};
-
 /// The API of an edge, and the documents of its operations.
 pub(super) struct Service {
     pub(super) api: BoxEndpoint<'static, Response>,
@@ -67,13 +61,11 @@ pub(super) struct Documents {
     pub(super) api: Document,
     /// The document of the ingest API for agents and imports.
     pub(super) ingest: Document,
-    /// The document of the sign-in pages.
-    pub(super) pages: Document,
 }
 
 impl Documents {
     fn new(slices: &Slices, api: Result<Document, String>) -> Result<Self, String> {
-        Ok(Self { api: api?, ingest: document(slices.ingest.api(), INGEST)?, pages: document(slices.sso.pages(), PAGES)? })
+        Ok(Self { api: api?, ingest: document(slices.ingest.api(), INGEST)? })
     }
 }
 
@@ -103,14 +95,14 @@ fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Doc
 }
 
 pub(super) fn public_service(slices: &Slices) -> Result<Service, String> {
-    let api = endpoint((public_api(slices), slices.ingest.api(), slices.sso.pages()));
+    let api = endpoint((public_api(slices), slices.ingest.api()));
     let documents = PUBLIC_DOCUMENTS.get_or_init(|| Documents::new(slices, document_with_events(public_api(slices), PUBLIC)));
     Ok(Service { api, documents: documents.as_ref()? })
 }
 
 /// The admin socket also serves the public API, so that one client can call every operation.
 pub(super) fn admin_service(slices: &Slices) -> Result<Service, String> {
-    let api = endpoint((public_api(slices), admin_api(slices), slices.ingest.api(), slices.sso.pages()));
+    let api = endpoint((public_api(slices), admin_api(slices), slices.ingest.api()));
     let document = || document_with_events((public_api(slices), admin_api(slices)), INTERNAL);
     let documents = ADMIN_DOCUMENTS.get_or_init(|| Documents::new(slices, document()));
     Ok(Service { api, documents: documents.as_ref()? })
@@ -136,7 +128,7 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
         audit,
         ..
     } = slices;
-    let control = (auth.api(), sso.api(), keys.api(), secrets.api(), audit.api(&event_kinds()));
+    let control = (auth.api(), sso.api(tenantd_console::notice), keys.api(), secrets.api(), audit.api(&event_kinds()));
     let found = (records.api(), inventory.api(), search.api(), backups.api(), analytics.api());
     (control, (platform.api(&event_kinds()), quotas.api()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tenantd_analytics::HealthMonitor;
+use tenantd_auth::AuthError;
 use tenantd_base::{
     access::Principal,
     clocks::Clocks,
@@ -10,7 +11,7 @@ use tenantd_base::{
     secrets::Secret,
     telemetry::{self, Usage},
 };
-use tenantd_console::{Documentation, Sources};
+use tenantd_console::{Account, AnalyticsPage, Assets, Desk, Documentation, Metric, PasswordLinks, Sources, Status, problem_page};
 use tenantd_http::{
     edge::{Edge, EdgeParts, EdgeSettings},
     idempotency::Idempotency,
@@ -37,8 +38,8 @@ pub(super) struct Parts<'a> {
 impl Parts<'_> {
     pub(super) fn edge(&self, service: documents::Service, local_operator: Option<Arc<Principal>>) -> Result<Arc<Edge>, String> {
         let documents::Service { api, documents } = service;
-        let operations = Operations::compile(&[&documents.api, &documents.ingest, &documents.pages])?;
-        let Slices { platform, auth, analytics, backups, audit, transfer, upkeep, .. } = self.slices;
+        let operations = Operations::compile(&[&documents.api, &documents.ingest])?;
+        let Slices { platform, auth, backups, audit, transfer, upkeep, .. } = self.slices;
         platform.set_document(documents.api.published.clone());
         let metrics_token = match &self.config.telemetry.metrics_token_file {
             Some(path) => {
@@ -56,12 +57,24 @@ impl Parts<'_> {
             rates: self.rates.clone(),
             signing_keys: vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key(), transfer.public_key()],
         });
-        let pages = upkeep.pages(&health).into_iter().chain([analytics.page(), Box::new(documentation) as Box<dyn Page>]);
+        let desk = Desk::new(&documents.api.published)?;
+        let status = upkeep.status(&health);
+        let status = Status::new(Box::new(move |for_operator| status.report(for_operator)));
+        let pages: Vec<Box<dyn Page>> = vec![
+            upkeep.readiness(&health),
+            Box::new(Assets),
+            Box::new(Account::new(self.password_links())),
+            Box::new(desk),
+            Box::new(status),
+            Box::new(AnalyticsPage::new(metrics())),
+            Box::new(documentation),
+        ];
         let pages = Pages::new(PageSources {
             document: documents.api.published.clone(),
             internal_document: documents.ingest.published.clone(),
             store: self.store.clone(),
-            pages: pages.collect(),
+            pages,
+            problem: problem_page,
             is_safe_mode: Box::new(move || health.is_safe_mode()),
             metrics_token,
         });
@@ -79,4 +92,22 @@ impl Parts<'_> {
             settings: EdgeSettings::new(self.config),
         })))
     }
+
+    /// Says whether a link sets a password. The operation of the API would use up its token.
+    fn password_links(&self) -> PasswordLinks {
+        let (users, clock) = (self.slices.auth.users.clone(), self.clocks.installation().clone());
+        Box::new(move |token: &str| match users.check_password_token(&Secret::new(token), clock.now()) {
+            Ok(()) => Ok(true),
+            Err(AuthError::BadToken) => Ok(false),
+            Err(error) => Err(error.into()),
+        })
+    }
+}
+
+fn metrics() -> Vec<Metric> {
+    let metric = |known: tenantd_analytics::MetricDescription| {
+        let tenantd_analytics::MetricDescription { name, summary, unit, reads } = known;
+        Metric { name, summary, unit, reads }
+    };
+    tenantd_analytics::metrics().map(metric).collect()
 }

@@ -37,7 +37,7 @@ pub(super) fn all(exported: &ExportedSlices<'_>) -> Result<Vec<Box<dyn Portable>
     let all = [
         vec![history],
         Directory::portable()?,
-        Auth::portable(),
+        Auth::portable()?,
         sso.portable()?,
         keys.portable()?,
         Tickets::portable()?,
@@ -74,6 +74,9 @@ pub const TABLES_NOT_EXPORTED: &[(TableName, &str)] = &[
     (catalog::PASSWORD_TOKENS, "links to one installation that work once"),
     (catalog::PASSWORD_TOKENS_BY_USER, "index of tokens"),
     (catalog::PASSWORD_TOKENS_BY_EXPIRY, "index of tokens"),
+    (catalog::SIGN_IN_LINKS, "links to one installation that work once"),
+    (catalog::SIGN_IN_LINKS_BY_USER, "index of links"),
+    (catalog::SIGN_IN_LINKS_BY_EXPIRY, "index of links"),
     (catalog::WEBHOOK_STATES, "the health of receivers as seen from one installation, and its waiting deliveries"),
     (catalog::WEBHOOK_DELIVERIES, "the deliveries of one installation"),
     (catalog::WEBHOOK_DUE, "pending deliveries of one installation"),

@@ -138,7 +138,8 @@ impl Client {
         let query: String = form_urlencoded::Serializer::new(String::new()).append_pair("slug", name).finish();
         let found = self.get(&format!("/api/platform/tenants?{query}")).await?;
         let id = found.pointer("/data/0/id").and_then(Value::as_str).map(str::to_owned);
-        id.ok_or_else(|| Failure::Failed(format!("there is no tenant {name}; list the tenants with `tenantd tenant list`")))
+        let hint = "list the tenants with `tenantd tenant list`, or name the data directory of another server with --data-dir DIR";
+        id.ok_or_else(|| Failure::Failed(format!("there is no tenant {name}; {hint}")))
     }
 }
 
@@ -148,12 +149,13 @@ fn broken(error: &dyn std::fmt::Display) -> Failure {
 
 pub(super) fn connect_failure(socket: &Path, error: &std::io::Error) -> Failure {
     let shown = socket.display();
-    match error.kind() {
-        std::io::ErrorKind::PermissionDenied => {
-            Failure::Denied(format!("{shown}: permission denied; run this command as the user of the tenantd service, or as root"))
-        }
-        _ => Failure::NotRunning(format!("no server listens on {shown}; start it with `tenantd serve`, or specify its --data-dir")),
+    if error.kind() == std::io::ErrorKind::PermissionDenied {
+        return Failure::Denied(format!(
+            "{shown}: permission denied; run this command as the user of the tenantd service, or as root"
+        ));
     }
+    let hint = "start it with `tenantd serve`, or name the data directory of a running server or demo with --data-dir DIR";
+    Failure::NotRunning(format!("no server listens on {shown}; {hint}"))
 }
 
 pub(super) fn problem_failure(status: StatusCode, problem: &Value) -> Failure {

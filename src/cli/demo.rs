@@ -10,21 +10,21 @@ use std::{
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use tenantd_api_keys::{ApiKeyError, NewApiKey};
+use tenantd_api_keys::{ApiKeyError, NewApiKey, Plaintext};
 use tenantd_auth::AuthError;
-use tenantd_base::{access::TenantKind, clock::Clock, entropy::Entropy, id::TenantId, secrets::Secret, telemetry};
+use tenantd_base::{access::TenantKind, clock::Clock, config::Config, entropy::Entropy, id::TenantId, secrets::Secret, telemetry};
 use tenantd_platform::{Evaluation, NewTenant, SampleSpec, Tenant, TenantStatus};
 use tenantd_store::{
-    StoreError, catalog,
+    DataDirectory, StoreError, catalog,
     events::{Actor, Intent},
     write_private_file,
 };
 
 use super::{
-    Common, Failure, output,
-    serve::{Signals, open, serve_until_stopped},
+    Common, Failure, browser, output,
+    serve::{Signals, open_locked, serve_until_stopped},
 };
-use crate::app::{App, Operator};
+use crate::app::{App, Operator, Running, Sockets};
 
 const CREDENTIALS_FILE: &str = "demo.json";
 const DIRECTORY_PREFIX: &str = "tenantd-demo-";
@@ -32,11 +32,12 @@ const ADDRESS: &str = "127.0.0.1:8080";
 const ANY_PORT: &str = "127.0.0.1:0";
 const SLUG: &str = "demo";
 const EMAIL: &str = "admin@demo.example";
-const KEY_DAYS: u32 = 90;
 const ORGANIZATIONS: u32 = 24;
 const DEVICES_EACH: u32 = 20;
 /// The interval of progress updates.
 const PROGRESS: Duration = Duration::from_millis(200);
+/// How long a start waits for the sign-in link. A store that holds writes back must not prevent it.
+const LINK_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(super) struct Demo {
@@ -52,6 +53,9 @@ pub(super) struct Demo {
     /// The seed of the sample data. The same seed generates the same data.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
+    /// Open the sign-in link in the browser.
+    #[arg(long)]
+    open: bool,
 }
 
 /// The credentials of the visitor, stored in the data directory so that the next start can print them again.
@@ -99,13 +103,18 @@ impl Demo {
         // Standard output is for the credentials, so the log has only warnings and errors.
         telemetry::install_logs(&config.telemetry)?;
         let signals = Signals::take()?;
-        let app = open(config.clone(), Clock::System, Operator::default()).await?;
+        // The most likely failure comes before anything is created.
         let another = |failure: String| Failure::Failed(format!("{failure}; specify another address with --listen"));
-        let running = app.listen().map_err(another)?;
+        let sockets = Sockets::default().bind(&config.listen).map_err(another)?;
+        let running = start(&config, directory, sockets).await?;
         let credentials = self.credentials(&running.app, directory).await?;
         let scheme = if self.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", running.addresses.api);
-        print_welcome(common, &url, &credentials, directory, self.tls)?;
+        let link = sign_in_link(&running.app, &url, &credentials).await?;
+        print_welcome(common, &url, &credentials, link.as_deref(), directory, self.tls)?;
+        if self.open {
+            browser::open(&link.unwrap_or_else(|| format!("{url}/sign-in")));
+        }
         serve_until_stopped(running, signals, || Ok(config.clone())).await
     }
 
@@ -172,6 +181,40 @@ impl Demo {
     }
 }
 
+/// Opens the installation and serves it. If that fails in a directory without files, removes everything that it has created.
+async fn start(config: &Config, directory: &Path, sockets: Sockets) -> Result<Running, Failure> {
+    let existed = directory.exists();
+    let data = DataDirectory::lock(directory).map_err(|error| error.to_string())?;
+    // Only this process can write to the directory while it has the lock.
+    let is_new = std::fs::read_dir(directory).is_ok_and(|entries| entries.count() == 1);
+    let started = match open_locked(config.clone(), data, Clock::System, Operator::default()).await {
+        Ok(app) => app.listen_on(sockets).map_err(Failure::Failed),
+        Err(failure) => Err(failure),
+    };
+    if started.is_err() && is_new {
+        remove_unserved(directory, existed);
+    }
+    started
+}
+
+/// Removes the files of an installation that has not served, and the directory itself unless it existed before.
+fn remove_unserved(directory: &Path, existed: bool) {
+    // Without the lock, another process has taken the directory over.
+    let Ok(_lock) = DataDirectory::lock(directory) else { return };
+    let removed = if existed { remove_entries(directory) } else { std::fs::remove_dir_all(directory) };
+    if let Err(error) = removed {
+        tracing::warn!(%error, path = %directory.display(), "cannot remove what the demo has created");
+    }
+}
+
+fn remove_entries(directory: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() { std::fs::remove_dir_all(entry.path())? } else { std::fs::remove_file(entry.path())? }
+    }
+    Ok(())
+}
+
 /// Waits until the tenant has its sample data.
 async fn until_ready(app: &App, tenant: TenantId) -> Result<(), Failure> {
     loop {
@@ -189,7 +232,8 @@ async fn renew_credentials(app: &App, intent: Intent, tenant: &Tenant) -> Result
     let password = Secret::random_password(&mut Entropy::from_os());
     let hash = app.slices.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
     let (users, keys) = (app.slices.auth.users.clone(), app.slices.keys.clone());
-    let (tenant_id, kind) = (tenant.id, tenant.kind);
+    let (tenant_id, key) = (tenant.id, Plaintext::generate(tenant.kind, &mut Entropy::from_os()));
+    let stored = key.to_stored();
     let made = app.store.write(move |tx| {
         let mut act = intent.begin();
         users.reset_password(tx, &mut act, EMAIL, Some(tenant_id), &hash)?;
@@ -199,19 +243,43 @@ async fn renew_credentials(app: &App, intent: Intent, tenant: &Tenant) -> Result
             scopes: vec!["*".to_owned()],
             organization_ids: Vec::new(),
             allowed_ips: Vec::new(),
-            expires_days: Some(KEY_DAYS),
+            expires_days: None,
         };
         act.tenant_id = tenant_id;
-        let (_, plaintext) = keys.create(tx, &mut act, kind, &new)?;
-        Ok::<_, DemoError>(plaintext)
+        keys.create_for_visitor(tx, &mut act, &new, stored.clone())?;
+        Ok::<_, DemoError>(())
     });
-    let plaintext = made.await.map_err(|error| error.to_string())?;
+    made.await.map_err(|error| error.to_string())?;
     Ok(Credentials {
         tenant_id: tenant_id.to_string(),
         email: EMAIL.to_owned(),
         password: password.expose().to_owned(),
-        api_key: plaintext.expose().to_owned(),
+        api_key: key.expose().to_owned(),
     })
+}
+
+/// Issues a link that signs the visitor in once. Returns `None` if no link works: the tenant is suspended or gone, the user is
+/// disabled or has another address, or the disk is full.
+async fn sign_in_link(app: &App, url: &str, credentials: &Credentials) -> Result<Option<String>, Failure> {
+    let Ok(tenant) = credentials.tenant_id.parse::<TenantId>() else { return Ok(None) };
+    if app.store.ensure_room().is_err() {
+        return Ok(None);
+    }
+    // A link that is issued while the tenant is filled is removed with the data from before.
+    until_ready(app, tenant).await?;
+    let intent = app.slices.platform.tenants.guarding_intent(tenant, app.clock.now(), Actor::system("demo"));
+    let (users, email) = (app.slices.auth.users.clone(), credentials.email.clone());
+    // After a crash, the next start issues another link, so this one need not be on the disk.
+    let issued = app.store.write_derived(move |tx| users.issue_sign_in_link(tx, &mut intent.begin(), tenant, &email));
+    let token = match tokio::time::timeout(LINK_TIMEOUT, issued).await {
+        Ok(Ok(token)) => token,
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "cannot issue a sign-in link");
+            None
+        }
+        Err(_) => None,
+    };
+    Ok(token.map(|token| format!("{url}/sign-in?link={}", token.expose())))
 }
 
 /// The default address, or any free port if another program uses that address.
@@ -275,16 +343,27 @@ enum DemoError {
     Store(#[from] StoreError),
 }
 
-fn print_welcome(common: &Common, url: &str, credentials: &Credentials, directory: &Path, tls: bool) -> Result<(), Failure> {
+fn print_welcome(
+    common: &Common,
+    url: &str,
+    credentials: &Credentials,
+    link: Option<&str>,
+    directory: &Path,
+    tls: bool,
+) -> Result<(), Failure> {
     let Credentials { tenant_id, email, password, api_key } = credentials;
     if common.json {
-        let value =
+        let mut value =
             serde_json::json!({"url": url, "tenant_id": tenant_id, "email": email, "password": password, "api_key": api_key});
+        if let (Some(link), Some(members)) = (link, value.as_object_mut()) {
+            members.insert("sign_in_url".to_owned(), link.into());
+        }
         return output::json(&value);
     }
+    let once = link.map(|link| format!("Open {link} to sign in. The link works once.\n\n")).unwrap_or_default();
     let curl = if tls { "curl -sSk" } else { "curl -sS" };
     output::line(&format!(
-        "{}\n\n\
+        "{}\n\n{once}\
          sign in        {url}/sign-in\n\
          as             {email}\n\
          password       {password}\n\

@@ -6,6 +6,7 @@
 mod audit;
 mod backup;
 mod backup_key;
+mod browser;
 mod check;
 mod client;
 mod clock;
@@ -107,7 +108,7 @@ struct Common {
     /// The configuration file. Default: /etc/tenantd/tenantd.toml, if it exists.
     #[arg(long, global = true, value_name = "FILE", env = "TENANTD_CONFIG")]
     config: Option<PathBuf>,
-    /// The data directory. Default: `data.directory` of the configuration.
+    /// The data directory. Default: `data.directory` of the configuration. `demo` uses a temporary directory by default.
     #[arg(long, global = true, value_name = "DIRECTORY", env = "TENANTD_DATA_DIR")]
     data_dir: Option<PathBuf>,
     /// Print JSON instead of text.
@@ -131,7 +132,7 @@ impl Common {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Try tenantd: run a new installation with sample data on loopback.
-    #[command(after_help = "Examples:\n  tenantd demo\n  tenantd demo --data-dir ./demo --listen 127.0.0.1:9000")]
+    #[command(after_help = "Examples:\n  tenantd demo --open\n  tenantd demo --data-dir ./demo --listen 127.0.0.1:9000")]
     Demo(demo::Demo),
     /// Run the server.
     #[command(

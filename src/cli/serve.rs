@@ -63,8 +63,13 @@ impl Serve {
 
 /// Opens the installation. Creates it in an empty directory. Nothing runs or listens yet.
 pub(super) async fn open(config: Config, clock: Clock, operator: Operator) -> Result<App, Failure> {
-    raise_open_files();
     let data = DataDirectory::lock(&config.data.directory).map_err(|error| error.to_string())?;
+    open_locked(config, data, clock, operator).await
+}
+
+/// Like [`open`], in a directory that this process has locked.
+pub(super) async fn open_locked(config: Config, data: DataDirectory, clock: Clock, operator: Operator) -> Result<App, Failure> {
+    raise_open_files();
     if !data.is_initialized().map_err(|error| error.to_string())? {
         app::prepare_installation(&config, &data).map_err(|error| error.to_string())?;
     }

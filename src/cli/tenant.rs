@@ -167,7 +167,7 @@ impl Tenant {
             Self::Reset { tenant } => {
                 let path = path(client, &tenant, "").await?;
                 client.post(&format!("{path}/reset"), None).await?;
-                until_ready(client, &path).await?
+                with_days_left(until_ready(client, &path).await?)
             }
             Self::Show { tenant } => with_days_left(client.get(&path(client, &tenant, "").await?).await?),
             Self::Suspend { tenant } => client.post(&path(client, &tenant, "/suspend").await?, None).await?,

@@ -54,3 +54,115 @@ pub fn code(text: &str) -> Markup {
 pub fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
+
+/// What a badge or a bar means. The words beside it say the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    Neutral,
+    Accent,
+    Good,
+    Warn,
+    Bad,
+}
+
+impl Tone {
+    const fn class(self) -> &'static str {
+        match self {
+            Self::Neutral => "neutral",
+            Self::Accent => "accent",
+            Self::Good => "good",
+            Self::Warn => "warn",
+            Self::Bad => "bad",
+        }
+    }
+}
+
+pub fn badge(tone: Tone, text: &str) -> Markup {
+    html! { span class={ "badge " (tone.class()) } { (text) } }
+}
+
+/// A share as a bar with words after it.
+pub fn bar(percent: u32, tone: Tone, text: &str) -> Markup {
+    html! {
+        span.measure {
+            svg class={ "bar " (tone.class()) } viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true" {
+                rect.track width="100" height="6" rx="3" {}
+                rect.fill width=(percent.min(100)) height="6" rx="3" {}
+            }
+            span { (text) }
+        }
+    }
+}
+
+/// The initials of a name.
+pub fn avatar(name: &str) -> Markup {
+    let mut letters = name.split_whitespace().filter_map(|word| word.chars().find(|letter| letter.is_alphanumeric()));
+    let initials: String = letters.next().into_iter().chain(letters.next_back()).flat_map(char::to_uppercase).collect();
+    html! { span.avatar aria-hidden="true" { (initials) } }
+}
+
+/// The head of a page: its title, a line below it, and what one can do.
+pub fn page_head(title: &Markup, below: &Markup, actions: &Markup) -> Markup {
+    html! {
+        div.page-head {
+            div { h1 { (title) } p.muted { (below) } }
+            div.actions { (actions) }
+        }
+    }
+}
+
+pub fn card(title: &str, body: &Markup) -> Markup {
+    html! { section.card aria-label=(title) { h2 { (title) } div.card-body { (body) } } }
+}
+
+/// Names and values. Values that are not known are left out.
+pub fn facts(rows: &[(&str, Option<Markup>)]) -> Markup {
+    html! {
+        dl.facts-list {
+            @for (name, value) in rows {
+                @if let Some(value) = value { div { dt { (name) } dd { (value) } } }
+            }
+        }
+    }
+}
+
+/// A word of the API as people read it: `in_progress` is "In progress".
+pub fn words(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|letter| letter.to_uppercase().collect::<String>()).unwrap_or_default();
+    format!("{first}{}", letters.as_str().replace('_', " "))
+}
+
+/// A request to the API that does what the page does, as a command line.
+pub fn curl(base_url: &str, method: &str, target: &str, body: Option<&Value>) -> Markup {
+    let method = if method == "GET" { String::new() } else { format!("-X {method} ") };
+    let data = body
+        .map(|body| format!(" \\\n  -H 'Content-Type: application/json' \\\n  -d '{}'", body.to_string().replace('\'', r"'\''")));
+    let line = format!(
+        "curl {method}-H \"Authorization: Bearer $TENANTD_KEY\"{} \\\n  '{base_url}{}'",
+        data.unwrap_or_default(),
+        target.replace('\'', "%27")
+    );
+    html! {
+        details.curl {
+            summary.button { "Copy as curl" }
+            div.popup { (code_block("sh", &line)) button type="button" class="quiet" data-copy hidden { "Copy" } }
+        }
+    }
+}
+
+/// The way to the next page of a list.
+pub fn pager(shown: usize, total: Option<u64>, next: Option<&str>, first: Option<&str>) -> Markup {
+    html! {
+        nav.pager aria-label="Pages" {
+            span.muted {
+                @match total {
+                    Some(total) => { (shown) " of " (total) }
+                    None => { (shown) " shown" }
+                }
+            }
+            @if let Some(first) = first { a.button href=(first) { "First page" } }
+            @if let Some(next) = next { a.button href=(next) rel="next" { "Next page" } }
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use crate::page::{STYLE_PATH, style_version};
+use crate::page::{CONSOLE_SCRIPT, STYLE_SHEET};
 
 /// A heading of the navigation with its links.
 #[derive(Debug)]
@@ -41,14 +41,7 @@ impl Frame<'_> {
         html! {
             (DOCTYPE)
             html lang="en" {
-                head {
-                    meta charset="utf-8";
-                    title { (self.title) " – tenantd" }
-                    meta name="viewport" content="width=device-width, initial-scale=1";
-                    meta name="color-scheme" content="light dark";
-                    link rel="stylesheet" href={ (STYLE_PATH) "?v=" (style_version()) };
-                    link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' rx='4' fill='%234f46e5'/></svg>";
-                }
+                (head(self.title))
                 body {
                     a.skip href="#content" { "Skip to content" }
                     (self.header())
@@ -57,7 +50,7 @@ impl Frame<'_> {
                             (self.trail())
                             (content)
                         }
-                        (self.navigation())
+                        @if !self.navigation.is_empty() { (self.navigation()) }
                     }
                 }
             }
@@ -68,7 +61,7 @@ impl Frame<'_> {
         html! {
             header.top {
                 a.brand href="/documentation/" { span.logo aria-hidden="true" {} "tenantd" }
-                a.menu href="#navigation" { "Menu" }
+                @if !self.navigation.is_empty() { a.menu href="#navigation" { "Menu" } }
                 form.search role="search" action="/documentation/search/" method="get" {
                     input type="search" name="q" value=(self.search) maxlength="200" aria-label="Search the documentation" placeholder="Search the documentation";
                 }
@@ -116,6 +109,36 @@ impl Frame<'_> {
         } else {
             // A page below a link: an operation marks its area.
             self.trail.last().filter(|parent| parent.path == path && path != "/documentation/").map(|_| "true")
+        }
+    }
+}
+
+/// The head of every page.
+pub fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            title { (title) " – tenantd" }
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            link rel="stylesheet" href=(STYLE_SHEET.address());
+            link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><rect width='16' height='16' rx='4' fill='%234f46e5'/></svg>";
+            script src=(CONSOLE_SCRIPT.address()) defer {}
+        }
+    }
+}
+
+/// A page with one thing to do, such as signing in.
+pub fn narrow(title: &str, content: &Markup) -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title))
+            body.narrow {
+                header { a.brand href="/" { span.logo aria-hidden="true" {} "tenantd" } }
+                main #content { h1 { (title) } (content) }
+                footer { a href="/documentation/" { "Documentation" } " · " a href="/status/" { "Status" } }
+            }
         }
     }
 }

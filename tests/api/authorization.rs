@@ -34,6 +34,7 @@ pub fn fill(path: &str) -> String {
         path if path.contains("/directory/organizations/") => "org",
         path if path.contains("/directory/devices/") => "dev",
         path if path.contains("/admin/secrets/") => "sec",
+        path if path.contains("/auth/views/") => "viw",
         path if path.contains("/identity-providers/") => "idp",
         path if path.contains("/cloud/providers/") => "prv",
         path if path.contains("/cloud/vms/") => "vm",

@@ -1,6 +1,6 @@
 //! Synced and listed fleets, and orders of VMs.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
 
@@ -255,11 +255,9 @@ async fn a_dry_run_checks_an_order_and_creates_nothing() {
         assert_eq!(wrong["checks"][0]["message"], message);
         assert_eq!(dry.body["checks"][0]["message"], "the provider accepts the order");
         let nobody = json!({"provider_id": "prv_01k9z7w3v5e8g9m2n4p6r8t0x1", "name": "-", "region": "a/b", "size": "s", "image": "i", "count": 21, "tags": {"Name": "x"}});
-        assert_eq!(admin.post(VMS).json(nobody.clone()).send().await.field_errors().len(), 2, "what the document says comes first");
-        let mut nobody = nobody;
-        (nobody["name"], nobody["count"]) = (json!("web"), json!(1));
         let faults = admin.post(VMS).json(nobody).send().await.field_errors();
-        assert_eq!(faults, [("/region".to_owned(), "wrong_form".to_owned()), ("/tags/Name".to_owned(), "not_allowed".to_owned())]);
+        let places: BTreeSet<&str> = faults.iter().map(|(place, _)| place.as_str()).collect();
+        assert_eq!(places, BTreeSet::from(["/count", "/name", "/provider_id", "/region", "/tags/Name"]), "all at once");
         assert_eq!(list(&admin, "").await.len(), 0);
         assert!(!events(&admin).await.iter().any(|name| name.starts_with("vm.")));
     })

@@ -53,6 +53,10 @@ async fn cors_is_off_by_default() {
         let browser = app.anonymous().with("origin", SITE).with("access-control-request-method", "GET");
         let asked = browser.call("OPTIONS", TICKETS).send().await;
         assert_eq!((asked.status, asked.header("access-control-allow-origin"), asked.header("vary")), (405, "", ""));
+        for document in ["/api/openapi.json", "/internal/openapi.json"] {
+            let read = app.anonymous().with("origin", SITE).get(document).send().await;
+            assert_eq!((read.status, read.header("access-control-allow-origin")), (200, "*"), "{document} is public");
+        }
     })
     .await;
 }

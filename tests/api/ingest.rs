@@ -129,15 +129,41 @@ async fn a_broken_array_is_imported_up_to_the_error() {
         assert_eq!(statuses(&cut), ["created", "created"]);
         assert_eq!(cut[2]["error"]["code"], "malformed_json");
         assert!(cut[2]["error"]["message"].as_str().unwrap().contains("not closed"));
-        let none = key.post(INGEST).json(json!({"kind": "device"})).send().await.lines(200);
-        assert_eq!((none.len(), &none[0]["error"]["code"]), (1, &json!("malformed_json")));
-        let unread = format!("{{}}{}", " ".repeat(4 << 20));
+        let unread = format!("[{}] x{}", device(5), " ".repeat(4 << 20));
         let early = key.post(INGEST).text("application/json", unread).send().await.lines(200);
-        assert_eq!(early[0]["error"]["code"], "malformed_json", "the answer arrives though most of the body was not wanted");
+        assert_eq!(early[1]["error"]["code"], "malformed_json", "the answer arrives though most of the body was not wanted");
         assert_eq!(key.post(INGEST).text("text/csv", "a,b").send().await.problem(415), "unsupported_media_type");
         let keyed = key.post(INGEST).text(LINES, "").header("idempotency-key", "1").send().await;
         assert_eq!(keyed.problem(422), "validation_failed");
         assert_eq!(key.post(&format!("{INGEST}?answr=errors")).text(LINES, "").send().await.problem(400), "unknown_parameter");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_body_without_a_readable_element_is_refused() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let key = tenant.key(&["*"]).await;
+        let record = acme().to_string();
+        let cut = format!("[{}", record.trim_end_matches('}'));
+        let unread = format!("{{}}{}", " ".repeat(1 << 20));
+        for body in ["", "{\"kind\":", "nonsense", "[", "[,", record.as_str(), cut.as_str(), unread.as_str()] {
+            let refused = key.post(INGEST).text("application/json", body.to_owned()).send().await;
+            assert_eq!(refused.problem(400), "malformed_json", "{}", refused.text);
+            let detail = refused.body["detail"].as_str().unwrap();
+            assert!(detail.contains("Nothing was imported") && detail.contains("application/x-ndjson"), "{detail}");
+        }
+        let path = format!("/internal/admin/tenants/{}/ingest", tenant.id);
+        assert_eq!(app.local().post(&path).json(acme()).send().await.problem(400), "malformed_json");
+        assert!(events(&key, "organization.created").await.is_empty());
+        assert_eq!(key.post(INGEST).json(json!([])).send().await.lines(200)[0]["created"], 0);
+        // Each element and each line has a result of its own.
+        let mixed = key.post(INGEST).text("application/json", format!("[{{\"kind\": nothing}}, {record}]")).send().await.lines(200);
+        assert_eq!(mixed[0]["error"]["code"], "malformed_json");
+        assert_eq!(mixed[1]["status"], "created");
+        let line = key.post(INGEST).text(LINES, "nonsense").send().await.lines(200);
+        assert_eq!(line[0]["error"]["code"], "malformed_json");
     })
     .await;
 }

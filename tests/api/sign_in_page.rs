@@ -29,7 +29,9 @@ async fn an_address_redirects_to_its_identity_provider() {
                 && policy.contains("frame-ancestors 'none'")
         );
         assert!(page.text.contains("<label for=\"email\">") && page.text.contains("name=\"return_to\" value=\"/status/\""));
-        assert!(!page.text.contains("<script") && !page.text.contains("type=\"password\""));
+        assert!(policy.contains("script-src 'self'") && page.header("cache-control") == "no-store");
+        assert!(page.text.matches("<script").count() == 1 && page.text.contains("<script src=\"/assets/"), "{}", page.text);
+        assert!(!page.text.contains("type=\"password\""));
         let on = submit(&browser(app), "/sign-in", &[("email", "ada@acme.example"), ("return_to", "/status/")]).await;
         assert_eq!(on.status, 200, "a form is not redirected to another host: {}", on.text);
         let link = on.text.split("<a href=\"").find(|part| part.contains("/authorize?")).unwrap().split('"').next().unwrap();
@@ -40,8 +42,10 @@ async fn an_address_redirects_to_its_identity_provider() {
         let back = browser(app).with("cookie", cookie).get(&scene.provider.authorize(&url, ada())).send().await;
         assert_eq!((back.status, back.header("location")), (303, "/status/"), "{}", back.text);
         let signed_in = browser(app).with("cookie", &session(&back).unwrap());
-        let page = signed_in.get("/sign-in?return_to=/status/").send().await;
-        assert!(page.text.contains("Ada Lovelace") && page.text.contains("action=\"/sign-out\""), "{}", page.text);
+        for (page, target) in [("/sign-in?return_to=/status/", "/status/"), ("/sign-in", "/")] {
+            let on = signed_in.get(page).send().await;
+            assert_eq!((on.status, on.header("location")), (303, target), "{}", on.text);
+        }
         let evil = signed_in.get("/sign-in?return_to=//evil.example").send().await;
         assert_eq!((evil.status, evil.text.contains("evil")), (422, false), "{}", evil.text);
         let out = submit(&signed_in, "/sign-out", &[]).await;
@@ -72,7 +76,7 @@ async fn an_address_without_a_provider_asks_for_the_password() {
         assert_eq!(submit(&browser(app), "/sign-in", &elsewhere).await.status, 422);
         let before = session(&right).unwrap();
         let home = submit(&browser(app).with("cookie", &before), "/sign-in", &elsewhere[..2]).await;
-        assert_eq!(home.header("location"), "/documentation/");
+        assert_eq!(home.header("location"), "/");
         let before = app.anonymous().with("cookie", &before).get("/api/auth/session").send().await;
         assert_eq!(before.problem(401), "session_expired", "one browser has one session");
         let nonsense = submit(&browser(app), "/sign-in", &[("email", "<b>nobody\"")]).await;
@@ -131,6 +135,36 @@ async fn a_link_sets_a_password_once() {
             assert_eq!(unusable.status, 401);
             assert!(unusable.text.contains("Ask an administrator") && !unusable.text.contains("<form"), "{}", unusable.text);
         }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sign_in_link_works_once_and_only_where_a_person_opens_it() {
+    with_app(async |app| {
+        // Something that looks at the link, such as a preview, must not use it up. It gets a form.
+        let shown = app.anonymous().get("/sign-in?link=abc").send().await;
+        assert_eq!((shown.status, session(&shown), shown.header("cache-control")), (200, None, "no-store"));
+        assert!(shown.text.contains("<input type=\"hidden\" name=\"link\" value=\"abc\">"), "{}", shown.text);
+        let site = app.anonymous().with("sec-fetch-site", "cross-site").with("sec-fetch-mode", "navigate");
+        assert_eq!(site.get("/sign-in?link=abc").send().await.status, 200, "another site cannot sign a browser in");
+        assert_eq!(submit(&site, "/sign-in", &[("link", "abc")]).await.status, 403);
+        let person = app.anonymous().with("sec-fetch-site", "none").with("sec-fetch-mode", "navigate");
+        for refused in [person.get("/sign-in?link=abc").send().await, submit(&browser(app), "/sign-in", &[("link", "abc")]).await] {
+            assert_eq!((refused.status, session(&refused)), (401, None));
+            assert!(refused.text.contains("role=\"alert\"") && refused.text.contains("type=\"password\""), "{}", refused.text);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sign_out_without_a_session_removes_the_cookie() {
+    with_app(async |app| {
+        let out = submit(&browser(app).with("cookie", "tenantd_session=abc"), "/sign-out", &[]).await;
+        assert_eq!((out.status, out.header("location")), (303, "/sign-in"), "{}", out.text);
+        assert!(out.header("set-cookie").contains("Max-Age=0"), "{}", out.header("set-cookie"));
+        assert_eq!(browser(app).get("/sign-out").send().await.status, 405);
     })
     .await;
 }

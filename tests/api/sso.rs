@@ -118,7 +118,7 @@ async fn the_first_sign_on_creates_a_user() {
         assert_eq!(before.problem(401), "session_expired", "the browser has a new session instead of its former one");
         let browser = app.anonymous().with("cookie", &session(&again).unwrap());
         assert_eq!(browser.get("/api/auth/session").send().await.ok(200)["id"], me["id"]);
-        assert_eq!(again.header("location"), "/documentation/");
+        assert_eq!(again.header("location"), "/");
         let logins = scene.admin.get("/api/events?types=auth.login,user.created&limit=200").send().await.ok(200)["data"].clone();
         let kinds: Vec<&str> = logins.as_array().unwrap().iter().map(|event| event["type"].as_str().unwrap()).collect();
         assert_eq!(kinds, ["user.created", "auth.login", "user.created", "auth.login", "auth.login"]);

@@ -164,12 +164,47 @@ async fn an_unavailable_provider_is_reported() {
         let asked = app.anonymous().post("/api/auth/sso").json(json!({"domain": "acme.example"})).send().await;
         assert_eq!(asked.problem(502), "provider_error");
         assert_eq!(asked.body["detail"], "The identity provider returned an invalid response.", "what it said is not the caller's business");
-        assert_eq!(scene.reasons().await, ["provider_unavailable", "state_mismatch"]);
+        assert_eq!(scene.reasons().await, ["provider_unavailable", "state_mismatch", "provider_unavailable"]);
         let event = scene.tenant.key(&["events:read", "users:read"]).await.get("/api/events?types=auth.login_failed").send().await.ok(200)["data"][0].clone();
         assert_eq!((&event["resource"]["kind"], &event["resource"]["id"]), (&json!("identity_provider"), &scene.record["id"]));
         let sign_in = json!({"method": "sso", "reason": "provider_unavailable", "identity_provider": {"id": scene.record["id"], "name": "Acme"}});
         assert_eq!(event["data"], json!({"sign_in": sign_in}));
         assert!(event["data"].to_string().find("code").is_none() && event["data"]["sign_in"].get("user").is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_failed_start_is_recorded_once_a_minute() {
+    with_app(async |app| {
+        // Nothing listens on this port.
+        let scene = Scene::new(app, json!({"issuer": "http://127.0.0.1:9"})).await;
+        let path = format!("{PROVIDERS}/{}", scene.record["id"].as_str().unwrap());
+        let begin = async || {
+            let asked = app.anonymous().post("/api/auth/sso").json(json!({"domain": "acme.example"})).send().await;
+            assert_eq!(asked.problem(502), "provider_error");
+            scene.admin.get(&path).send().await.ok(200).clone()
+        };
+        let shown = begin().await;
+        let first = shown["sign_on"]["last_failure"].clone();
+        assert_eq!(first["reason"], "provider_unavailable", "{shown}");
+        assert!(first["cause"].as_str().is_some_and(|cause| !cause.is_empty()), "{first}");
+        assert_eq!(shown["version"], scene.record["version"], "a sign-on does not change the provider");
+        for _ in 0..3 {
+            assert_eq!(begin().await["sign_on"]["last_failure"], first);
+        }
+        let form = app.anonymous().post("/sign-in").text("application/x-www-form-urlencoded", "email=ada%40acme.example");
+        assert_eq!(form.send().await.status, 502);
+        assert_eq!(scene.reasons().await, ["provider_unavailable"], "a stranger cannot fill the log");
+        app.advance(Duration::from_secs(61));
+        let second = begin().await["sign_on"]["last_failure"].clone();
+        assert_ne!(second["at"], first["at"]);
+        assert_eq!((&second["cause"], scene.reasons().await.len()), (&first["cause"], 2));
+        // A domain without an enabled provider leaves no trace.
+        scene.admin.put(&path).json(json!({"enabled": false})).send().await.ok(200);
+        app.advance(Duration::from_secs(61));
+        let asked = app.anonymous().post("/api/auth/sso").json(json!({"domain": "acme.example"})).send().await;
+        assert_eq!((asked.problem(404), scene.reasons().await.len()), ("sso_provider_not_found", 2));
     })
     .await;
 }

@@ -356,42 +356,55 @@ async fn a_dry_run_of_a_starter_changes_nothing() {
         desk.key.post(&format!("/api/psa/tickets/{}/comments", ticket["id"].as_str().unwrap())).json(json!({"body": "x"})).send().await.ok(201);
         while desk.runs(&format!("&workflow_id={}&status=succeeded", sentinel["id"].as_str().unwrap())).await.is_empty() {}
         settled(app).await;
-        let before = content(app, "before").await;
-        assert!(content(app, "unchanged").await == before, "a copy of the same content is the same bytes");
-        for starter in &starters {
-            let name = starter["name"].as_str().unwrap();
-            let kind = starter["definition"]["triggers"][0]["event"].as_str();
-            let mut body = json!({"workflow_key": name, "dry_run": true});
-            if let Some(kind) = kind {
-                body["event"] = sample_event(kind, &ticket, &desk);
+        // A background task may write between two copies. A dry run that writes does so in every round.
+        let mut rounds = 0;
+        loop {
+            rounds += 1;
+            let before = content(app, &format!("before-{rounds}")).await;
+            plan_all(&desk, &starters, &ticket).await;
+            if content(app, &format!("after-{rounds}")).await == before {
+                break;
             }
-            let wants = starter["definition"]["input_schema"]["properties"].as_object();
-            if let Some(wants) = wants {
-                body["inputs"] = json!({"organization_id": desk.organization});
-                if wants.contains_key("name") {
-                    body["inputs"]["name"] = json!("Ada");
-                }
-            }
-            let orders = name == "provision-vm-with-approval";
-            if orders {
-                body["inputs"] = json!({"provider_id": "prv_01k9z7w3v5e8g9m2n4p6r8t0x1", "name": "web-1", "region": "r", "size": "s", "image": "i"});
-            }
-            let planned = desk.key.post(PATH).json(body).send().await;
-            assert_eq!(planned.ok(200)["dry_run"], true);
-            if orders {
-                assert_eq!(planned.body["error"]["code"], "invalid_input", "there is no provider: {}", planned.body);
-                continue;
-            }
-            let steps = planned.body["steps"].as_array().unwrap();
-            assert!(!steps.is_empty() && planned.body.get("error").is_none(), "{name}: {}", planned.body);
-            assert!(steps.iter().all(|step| step["status"] != "failed"), "{name}: {steps:?}");
+            assert!(rounds < 10, "a dry run has changed the store");
         }
-        assert!(content(app, "after").await == before, "a dry run has changed the store");
         assert_eq!(desk.tickets().await.len(), 1);
         let by_query = desk.key.post(&format!("{PATH}?dry_run=true")).json(json!({"workflow_key": "weekly-review", "inputs": {"organization_id": "org_x"}})).send().await;
         assert_eq!(by_query.ok(200)["error"]["code"], "invalid_input");
     })
     .await;
+}
+
+/// Plans a run of every starter.
+async fn plan_all(desk: &Desk, starters: &[Value], ticket: &Value) {
+    for starter in starters {
+        let name = starter["name"].as_str().unwrap();
+        let kind = starter["definition"]["triggers"][0]["event"].as_str();
+        let mut body = json!({"workflow_key": name, "dry_run": true});
+        if let Some(kind) = kind {
+            body["event"] = sample_event(kind, ticket, desk);
+        }
+        let wants = starter["definition"]["input_schema"]["properties"].as_object();
+        if let Some(wants) = wants {
+            body["inputs"] = json!({"organization_id": desk.organization});
+            if wants.contains_key("name") {
+                body["inputs"]["name"] = json!("Ada");
+            }
+        }
+        let orders = name == "provision-vm-with-approval";
+        if orders {
+            body["inputs"] =
+                json!({"provider_id": "prv_01k9z7w3v5e8g9m2n4p6r8t0x1", "name": "web-1", "region": "r", "size": "s", "image": "i"});
+        }
+        let planned = desk.key.post(PATH).json(body).send().await;
+        assert_eq!(planned.ok(200)["dry_run"], true);
+        if orders {
+            assert_eq!(planned.body["error"]["code"], "invalid_input", "there is no provider: {}", planned.body);
+            continue;
+        }
+        let steps = planned.body["steps"].as_array().unwrap();
+        assert!(!steps.is_empty() && planned.body.get("error").is_none(), "{name}: {}", planned.body);
+        assert!(steps.iter().all(|step| step["status"] != "failed"), "{name}: {steps:?}");
+    }
 }
 
 #[tokio::test]

@@ -46,7 +46,8 @@ fn uninterrupted(data: &Path, at: &str) -> Vec<Value> {
     let by_its_key = server.get_as(created["api_key"].as_str().unwrap(), "/api/auth/session");
     assert!(by_its_key.contains("\"evaluation\""), "{by_its_key}");
     assert!(text(&server.run(&["tenant", "show", "trial"]).stdout).contains("days left"));
-    assert_eq!(server.json(&["tenant", "reset", "trial"])["status"], "active");
+    let reset = server.json(&["tenant", "reset", "trial"]);
+    assert_eq!((&reset["status"], &reset["days_left"]), (&Value::from("active"), &Value::from(8)));
     assert!(server.get_as(created["api_key"].as_str().unwrap(), "/api/auth/session").contains("\"evaluation\""));
     let missing = refused(&server.run(&["tenant", "delete", "trial"]), 2);
     assert!(missing.contains("--confirm"), "{missing}");

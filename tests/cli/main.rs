@@ -5,6 +5,8 @@ mod audit;
 mod canary;
 mod clock;
 mod compact;
+mod demo;
+mod demo_link;
 mod domain;
 mod drill;
 mod evaluation;
@@ -157,27 +159,6 @@ fn tenants_users_and_keys_are_managed_locally() {
     assert!(wrong.contains("did you mean tickets:read?"), "{wrong}");
     assert!(refused(&server.run(&["tenant", "show", "nobody"]), 1).contains("there is no tenant nobody"));
     assert_eq!(server.stop(), Some(0));
-}
-
-#[test]
-fn a_demo_reopens_unchanged() {
-    let directory = tempfile::tempdir().unwrap();
-    let first = Server::start(directory.path());
-    for name in ["url", "tenant_id", "email", "password", "api_key"] {
-        assert!(first.info[name].is_string(), "{}", first.info);
-    }
-    let info = first.info.clone();
-    first.json(&["tenant", "create", "Kept"]);
-    assert_eq!(first.stop(), Some(0));
-    let second = Server::start(directory.path());
-    assert_eq!((&second.info["api_key"], &second.info["password"]), (&info["api_key"], &info["password"]));
-    assert_eq!(second.json(&["tenant", "show", "kept"])["name"], "Kept");
-    assert_eq!(second.stop(), Some(0));
-    // Like a start that was interrupted before it printed the credentials.
-    std::fs::remove_file(directory.path().join("demo.json")).unwrap();
-    let third = Server::start(directory.path());
-    assert_eq!(third.info["tenant_id"], info["tenant_id"]);
-    assert_ne!(third.info["api_key"], info["api_key"]);
 }
 
 #[test]

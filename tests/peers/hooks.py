@@ -285,6 +285,9 @@ RULES_IN_WORDS = {
     # A name without a letter or digit gives no slug, and one slug is reserved for the operator.
     ("required", "/slug"),
     ("wrong_form", "/slug"),
+    # The time zone of a user, and the query string of a saved view.
+    ("unknown_time_zone", "/time_zone"),
+    ("wrong_form", "/query"),
     # Required either in the query or in the body.
     ("required", "id"),
     # An e-mail address. The format of JSON Schema does not accept all valid ones.

@@ -125,7 +125,7 @@ try {
   console.log("Chromium has signed in through oidc-provider");
 
   const visitor = await context.newPage();
-  await visitor.goto(`${url}/sign-in`);
+  await visitor.goto(`${url}/`);
   await visitor.getByRole("button", { name: "Sign out" }).click();
   await visitor.waitForURL(`${url}/sign-in`);
   await visitor.getByLabel("E-mail address").waitFor();

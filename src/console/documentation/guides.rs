@@ -22,8 +22,8 @@ macro_rules! guides {
 }
 
 /// All guides, in reading order.
-pub(super) static GUIDES: [Guide; 20] = guides! {
-    "getting-started" "authentication" "tickets" "directory" "search" "inventory" "webhooks" "workflows" "clouds" "backups" "analytics"
+pub(super) static GUIDES: [Guide; 21] = guides! {
+    "getting-started" "console" "authentication" "tickets" "directory" "search" "inventory" "webhooks" "workflows" "clouds" "backups" "analytics"
     "single-sign-on" "evaluation-tenants" "install" "upgrade" "snapshots" "disk" "key-rotation" "moving-tenants" "security"
 };
 

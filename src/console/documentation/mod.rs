@@ -14,6 +14,7 @@ mod search;
 
 use std::sync::{Arc, OnceLock};
 
+use futures_util::future::BoxFuture;
 use http::StatusCode;
 use maud::Markup;
 use poem::Response;
@@ -109,8 +110,7 @@ impl Documentation {
 
 impl Page for Documentation {
     fn serves(&self, path: &str) -> bool {
-        const FIXED: [&str; 10] = [
-            page::STYLE_PATH,
+        const FIXED: [&str; 9] = [
             contents::PATH,
             guides::PATH,
             errors::PATH,
@@ -124,14 +124,17 @@ impl Page for Documentation {
         FIXED.contains(&path) || guides::has(path) || (reference::is_below(path) && self.reference().has(path))
     }
 
-    fn readers(&self) -> Readers {
+    fn readers(&self, _path: &str) -> Readers {
         Readers::Everyone
     }
 
-    fn answer(&self, visit: &PageVisit<'_>) -> Result<Response, Problem> {
-        if visit.path == page::STYLE_PATH {
-            return Ok(page::style(visit.if_none_match));
-        }
+    fn answer<'a>(&'a self, visit: &'a PageVisit<'a>) -> BoxFuture<'a, Result<Response, Problem>> {
+        Box::pin(std::future::ready(self.page(visit)))
+    }
+}
+
+impl Documentation {
+    fn page(&self, visit: &PageVisit<'_>) -> Result<Response, Problem> {
         if visit.as_json
             && let Some(value) = self.json(visit.path)
         {
@@ -142,6 +145,6 @@ impl Page for Documentation {
         let query = visit.parameter("q");
         let search = if visit.path == search::PATH { query.as_str() } else { "" };
         let frame = Frame { title: &content.title, path: visit.path, trail: content.trail, navigation: &navigation, search };
-        Ok(page::html(frame.render(&content.body)))
+        Ok(page::html(&frame.render(&content.body)))
     }
 }

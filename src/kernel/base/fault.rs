@@ -29,7 +29,7 @@ pub struct Fault {
     pub allowed: Box<[String]>,
     /// The closest valid value.
     pub suggestion: Option<Box<str>>,
-    /// Other members that decide whether this is a fault. They are siblings of the one at `place`.
+    /// Other members that decide whether this is a fault. They are siblings of the one at `place`, or of a member that contains it.
     pub depends_on: &'static [&'static str],
 }
 

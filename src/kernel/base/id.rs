@@ -263,6 +263,7 @@ registry! {
     IdentityProvider IdentityProviderId "idp" "an identity provider";
     BackupJob BackupJobId "bkj" "a backup job";
     NamedSecret SecretId "sec" "a secret";
+    SavedView ViewId "viw" "a saved view";
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub mod versions;
 
 pub mod change;
 
+pub mod return_path;
+
 pub mod config;
 
 pub mod telemetry;

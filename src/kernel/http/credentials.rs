@@ -10,7 +10,13 @@ use http::{
     header::{AUTHORIZATION, SET_COOKIE},
 };
 
-use tenantd_base::{access::Principal, clock::Timestamp, clocks::Reading, id::TenantId, secrets::Secret};
+use tenantd_base::{
+    access::Principal,
+    clock::Timestamp,
+    clocks::Reading,
+    id::TenantId,
+    secrets::{Secret, digest},
+};
 use tenantd_store::StoreError;
 
 use super::{
@@ -147,6 +153,17 @@ pub fn find(headers: &HeaderMap, secure: bool) -> Result<Option<Credential>, Pro
 /// The token of the browser's session. It may be invalid.
 pub fn session_token(headers: &HeaderMap, secure: bool) -> Option<Secret> {
     cookie(headers, cookie_name(secure)).map(Secret::new)
+}
+
+/// The token that forms carry, so that another site cannot make one. It follows from the session and does not reveal it.
+pub fn form_token(session: &Secret) -> String {
+    let text = format!("form of a page\0{}", session.expose());
+    data_encoding::BASE64URL_NOPAD.encode(&digest(text.as_bytes()))
+}
+
+/// Comparing digests takes the same time wherever the texts differ.
+pub(super) fn is_form_token(given: &str, expected: &str) -> bool {
+    digest(given.as_bytes()) == digest(expected.as_bytes())
 }
 
 /// The value of a cookie.

@@ -5,6 +5,8 @@
 //! The order matters. The credential is checked before the input, so that an error reveals nothing that the caller may not see. The
 //! body is read only for a caller who may send it.
 
+mod page;
+
 use std::{
     net::{IpAddr, Ipv4Addr},
     panic::AssertUnwindSafe,
@@ -31,7 +33,7 @@ use tenantd_base::{
 use tenantd_store::{Store, rehearse, within_reserve};
 
 use super::{
-    FORM, acts,
+    acts,
     body::{self, BodyBudget},
     context::{BaseUrl, Client, RequestContext, header as header_text},
     cors,
@@ -40,10 +42,9 @@ use super::{
     idempotency::Idempotency,
     incoming::{Form, Incoming},
     json, media,
-    need::Need,
     operations::{Audience, BodyMedia, Measures, Operation, Operations, Route},
     outgoing::StreamHandle,
-    pages::{self, Pages, Readers},
+    pages::{self, Pages},
     plain,
     problem::{Code, FieldError, Place, Problem},
     rate::{RateClass, RateLimits},
@@ -154,7 +155,8 @@ impl Edge {
         let reads_html = header_text(request.headers(), header::ACCEPT).is_some_and(|accept| accept.contains("text/html"));
         let page_origin = cors::allowed(&request, &settings.cors_origins);
         let mut summary = RequestSummary::default();
-        let arrival = Arrival { request_id, client, peer, clocks: &clocks, base_url: &base_url, settings: &settings };
+        let arrival =
+            Arrival { request_id, client, peer, clocks: &clocks, base_url: &base_url, settings: &settings, from_page: false };
         let outcome = match host {
             Ok(_) => AssertUnwindSafe(self.dispatch(request, arrival, &mut summary)).catch_unwind().await,
             Err(problem) => Ok(Err(problem.into())),
@@ -168,9 +170,14 @@ impl Edge {
             Err(error) if error.is_from_response() => error.into_response(),
             Err(error) => {
                 let problem = failures::problem(error, summary.operation.as_deref());
-                let as_page =
-                    reads_html && summary.operation.as_deref().is_some_and(|operation| operation.audience == Audience::People);
-                failures::response(&problem, as_page, &base_url, uri.path(), request_id)
+                // The redirecting listener shows no page, because it has no style sheet to go with it.
+                let has_pages = peer.https_port.is_none();
+                if reads_html && has_pages && is_for_people(uri.path(), summary.operation.as_deref()) {
+                    failures::log(&problem, uri.path(), request_id);
+                    self.parts.pages.problem(&problem, request_id)
+                } else {
+                    failures::response(&problem, &base_url, uri.path(), request_id)
+                }
             }
         };
         finish(&mut response, request_id, peer, &summary);
@@ -201,8 +208,18 @@ impl Edge {
                 let asked = cors::preflight(&request, &methods, &arrival.settings.cors_origins);
                 return asked.ok_or_else(|| failures::other_method(&methods).into());
             }
-            Route::Unknown => return self.page(&request, arrival, summary).map_err(Into::into),
+            Route::Unknown => return self.page(request, arrival, summary).await.map_err(Into::into),
         };
+        self.operate(request, operation, arrival, summary).await
+    }
+
+    async fn operate(
+        &self,
+        request: Request,
+        operation: Arc<Operation>,
+        arrival: Arrival<'_>,
+        summary: &mut RequestSummary,
+    ) -> poem::Result<Response> {
         summary.operation = Some(operation.clone());
         let principal = self.admit(&request, &operation, arrival, summary)?;
         let Some(caller) = principal.clone().filter(|_| arrival.client != Client::Local) else {
@@ -233,7 +250,9 @@ impl Edge {
             self.ensure_writer(arrival.client)?;
         }
         media::check_accept(&request, &operation)?;
-        media::check_encoding(request.headers(), &operation)?;
+        if operation.body.is_some() || operation.streams() {
+            media::check_encoding(request.headers())?;
+        }
         let query = operation.query.check(&query_pairs(&request)).map_err(failures::bad_query)?;
         let wait = query.get("wait_seconds").and_then(Value::as_u64).filter(|_| operation.waits).unwrap_or(0);
         let (begin, changes) = (tokio::time::Instant::now(), operation.method != Method::GET);
@@ -330,7 +349,10 @@ impl Edge {
             },
         };
         summary.principal.clone_from(&principal);
-        summary.rate_limit = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client)?;
+        // What a page reads was counted with the page.
+        if !(arrival.from_page && operation.method == Method::GET) {
+            summary.rate_limit = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client)?;
+        }
         match (operation.need, &principal) {
             (Some(need), Some(principal)) => need.check(principal)?,
             (Some(_), None) => return Err(credentials::missing()),
@@ -350,15 +372,6 @@ impl Edge {
             credentials::check_same_origin(headers, &arrival.base_url.to_string())?;
         }
         Ok(principal)
-    }
-
-    /// The operator, if the caller is one; `None` for everyone else.
-    fn operator(&self, request: &Request, arrival: Arrival<'_>) -> Option<Arc<Principal>> {
-        let reader = match arrival.client {
-            Client::Local => self.parts.local_operator.clone(),
-            Client::Address(_) => self.authenticate(request.headers(), true, arrival).ok(),
-        };
-        reader.filter(|reader| Need::Operator.check(reader).is_ok())
     }
 
     async fn body(
@@ -395,24 +408,6 @@ impl Edge {
         let body_digest = keyed.then(|| digest(&buffered.bytes));
         Ok((Some(value), refusal, body_digest, Some(buffered)))
     }
-
-    fn page(&self, request: &Request, arrival: Arrival<'_>, summary: &mut RequestSummary) -> Result<Response, Problem> {
-        if !pages::is_probe(request.uri().path()) {
-            summary.rate_limit = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
-        }
-        let readers = self.parts.pages.readers(request.uri().path());
-        let reader = match readers {
-            Readers::Everyone => None,
-            Readers::EveryoneAndOperators => self.operator(request, arrival),
-            Readers::Only(_) if arrival.client == Client::Local => self.parts.local_operator.clone(),
-            Readers::Only(_) => Some(self.authenticate(request.headers(), true, arrival)?),
-        };
-        if let (Readers::Only(need), Some(reader)) = (readers, &reader) {
-            need.check(reader)?;
-        }
-        summary.principal.clone_from(&reader);
-        self.parts.pages.answer(request, arrival.client, &arrival.base_url.to_string(), reader.as_deref())
-    }
 }
 
 /// What is known about a request before it is examined.
@@ -425,6 +420,8 @@ struct Arrival<'a> {
     clocks: &'a Reading,
     base_url: &'a BaseUrl,
     settings: &'a EdgeSettings,
+    /// A page calls an operation for its reader.
+    from_page: bool,
 }
 
 /// The content security policy of answers that are not pages.
@@ -458,10 +455,9 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, summary: &
 fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: usize) -> Result<(Value, Option<Refusal>), Problem> {
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let mut value = match operation.body_media {
-        BodyMedia::Form if media_type.eq_ignore_ascii_case(FORM) => media::form_value(bytes)?,
         BodyMedia::Json if media::is_json(media_type, operation.method == Method::PATCH) => json::parse(bytes, depth)
             .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
-        BodyMedia::Form | BodyMedia::Json | BodyMedia::Lines => return Err(Problem::plain(Code::UnsupportedMediaType)),
+        BodyMedia::Json | BodyMedia::Lines => return Err(Problem::plain(Code::UnsupportedMediaType)),
     };
     let Some(schema) = &operation.body else { return Ok((value, None)) };
     match schema.admit(&mut value) {
@@ -471,6 +467,12 @@ fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: us
             None => Err(found.into()),
         },
     }
+}
+
+/// Whether a person who opens the path in a browser expects a page, also in place of an error.
+fn is_for_people(path: &str, operation: Option<&Operation>) -> bool {
+    let is_page = || !path.starts_with("/api/") && !path.starts_with("/internal/") && !pages::is_probe(path);
+    operation.map_or_else(is_page, |operation| operation.audience == Audience::People)
 }
 
 /// The party that a request is charged to.

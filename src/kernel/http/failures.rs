@@ -8,7 +8,6 @@ use tenantd_base::{id::RequestId, programs::LaneError};
 use super::{
     context::BaseUrl,
     operations::Operation,
-    pages,
     problem::{Code, FieldError, Findings, Problem},
 };
 
@@ -75,21 +74,20 @@ pub(super) fn problem(error: poem::Error, operation: Option<&Operation>) -> Prob
     }
 }
 
-pub(super) fn response(problem: &Problem, as_page: bool, base_url: &BaseUrl, path: &str, request_id: RequestId) -> Response {
+/// Logs what caused a problem, which the caller does not see.
+pub(super) fn log(problem: &Problem, path: &str, request_id: RequestId) {
     if let Some(cause) = &problem.cause {
         tracing::error!(%request_id, path, code = problem.code.name(), cause, "a request failed");
     }
-    let mut response = if as_page {
-        pages::problem(problem, &request_id.to_string())
-    } else {
-        let body = problem.body(&base_url.to_string(), path, &request_id.to_string());
-        Response::builder()
-            .status(problem.code.status())
-            .content_type("application/problem+json")
-            .body(serde_json::to_vec(&body).unwrap_or_default())
-    };
-    for (name, value) in &problem.headers {
-        response.headers_mut().insert(name, value.clone());
-    }
+}
+
+pub(super) fn response(problem: &Problem, base_url: &BaseUrl, path: &str, request_id: RequestId) -> Response {
+    log(problem, path, request_id);
+    let body = problem.body(&base_url.to_string(), path, &request_id.to_string());
+    let mut response = Response::builder()
+        .status(problem.code.status())
+        .content_type("application/problem+json")
+        .body(serde_json::to_vec(&body).unwrap_or_default());
+    response.headers_mut().extend(problem.headers.clone());
     response
 }

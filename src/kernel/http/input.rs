@@ -9,7 +9,6 @@ use poem_openapi::{
 use serde_json::{Value, json};
 
 use super::{
-    FORM,
     context::RequestContext,
     mark::{LenientBody, Mark},
     problem::{FieldError, Problem},
@@ -42,8 +41,8 @@ impl<'a, T: ParseFromJSON, const REQUIRED: bool> ApiExtractor<'a> for Body<T, RE
 }
 
 /// A JSON body that reaches the handler even if it does not match its schema, without the wrong members. The request then runs only
-/// as a dry run, and the caller gets the errors of the schema and of the handler together. Use it for handlers that change only the
-/// store.
+/// as a dry run, and the caller gets the errors of the schema and of the handler together. The store undoes the writes of a dry
+/// run. A handler with other effects, or with calls to other servers, checks `is_rehearsal` before them.
 #[derive(Debug)]
 pub struct Lenient<T>(pub T);
 
@@ -66,30 +65,6 @@ impl<'a, T: ParseFromJSON> ApiExtractor<'a> for Lenient<T> {
 
     async fn from_request(request: &'a Request, body: &mut RequestBody, options: ExtractParamOptions<()>) -> poem::Result<Self> {
         Ok(Self(Body::<T>::from_request(request, body, options).await?.0))
-    }
-}
-
-/// The fields of an HTML form, as an object of texts.
-#[derive(Debug)]
-pub struct Form<T>(pub T);
-
-impl<'a, T: ParseFromJSON> ApiExtractor<'a> for Form<T> {
-    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::RequestObject];
-    type ParamType = ();
-    type ParamRawType = ();
-
-    fn register(registry: &mut Registry) {
-        T::register(registry);
-    }
-
-    fn request_meta() -> Option<MetaRequest> {
-        let content = vec![MetaMediaType { content_type: FORM, schema: T::schema_ref() }];
-        Some(MetaRequest { description: None, content, required: true })
-    }
-
-    async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
-        let fields = RequestContext::of(request)?.take_body().unwrap_or_else(|| json!({}));
-        parse::<T>(fields).map(Self)
     }
 }
 

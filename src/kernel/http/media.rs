@@ -2,7 +2,6 @@
 
 use http::{HeaderMap, HeaderValue, header};
 use poem::Request;
-use serde_json::Value;
 
 use super::{
     context::header as header_text,
@@ -11,10 +10,7 @@ use super::{
 };
 
 /// Refuses an encoded body, such as one compressed with gzip, because it would be read as if it were not encoded.
-pub(super) fn check_encoding(headers: &HeaderMap, operation: &Operation) -> Result<(), Problem> {
-    if operation.body.is_none() && !operation.streams() {
-        return Ok(());
-    }
+pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     let plain = |value: &HeaderValue| {
         let codings = value.to_str().ok()?.split(',').map(str::trim);
         codings.filter(|coding| !coding.is_empty()).all(|coding| coding.eq_ignore_ascii_case("identity")).then_some(())
@@ -30,17 +26,6 @@ pub(super) fn check_encoding(headers: &HeaderMap, operation: &Operation) -> Resu
 pub(super) fn is_json(media_type: &str, patch: bool) -> bool {
     media_type.eq_ignore_ascii_case("application/json")
         || (patch && media_type.eq_ignore_ascii_case("application/merge-patch+json"))
-}
-
-/// The fields of an HTML form, as an object of texts.
-pub(super) fn form_value(bytes: &[u8]) -> Result<Value, Problem> {
-    let mut fields = serde_json::Map::new();
-    for (name, text) in form_urlencoded::parse(bytes).into_owned() {
-        if fields.insert(name.clone(), Value::String(text)).is_some() {
-            return Err(Problem::new(Code::MalformedRequest, format!("The field {name} is given twice. Send it once.")));
-        }
-    }
-    Ok(Value::Object(fields))
 }
 
 pub(super) fn check_accept(request: &Request, operation: &Operation) -> Result<(), Problem> {

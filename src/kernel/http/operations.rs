@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tenantd_base::telemetry::Usage;
 
 use super::{
-    FORM, LINES,
+    LINES,
     mark::Marks,
     need::Need,
     openapi::Document,
@@ -26,8 +26,6 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyMedia {
     Json,
-    /// The fields of an HTML form.
-    Form,
     /// Records, one per line, that the handler processes while they arrive.
     Lines,
 }
@@ -178,11 +176,8 @@ fn compile_operation(
     let body = operation.get("requestBody");
     let content = body.and_then(|body| body.get("content"));
     let takes = |media_type: &str| content.is_some_and(|content| content.get(media_type).is_some());
-    let (body_media, media_type) = match (takes(LINES), takes(FORM)) {
-        (true, _) => (BodyMedia::Lines, None),
-        (false, true) => (BodyMedia::Form, Some(FORM)),
-        (false, false) => (BodyMedia::Json, Some("application/json")),
-    };
+    let (body_media, media_type) =
+        if takes(LINES) { (BodyMedia::Lines, None) } else { (BodyMedia::Json, Some("application/json")) };
     let body_schema = media_type.and_then(|media_type| content?.get(media_type)?.get("schema"));
     let responses = || operation.get("responses").and_then(Value::as_object).into_iter().flatten();
     let media_types = |response: &Value| response.get("content")?.as_object().map(|content| content.keys().cloned().collect());

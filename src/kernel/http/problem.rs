@@ -105,7 +105,7 @@ pub struct FieldError {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
     pub suggestion: Option<String>,
-    /// Other members that decide whether this is an error. They are siblings of the one at `place`.
+    /// Other members that decide whether this is an error. They are siblings of the one at `place`, or of a member that contains it.
     #[serde(skip)]
     pub depends_on: &'static [&'static str],
 }
@@ -167,8 +167,15 @@ impl From<Fault> for FieldError {
 }
 
 impl From<Vec<Fault>> for Problem {
+    /// If only targets are refused, the problem has their code.
     fn from(faults: Vec<Fault>) -> Self {
-        Self::invalid(faults.into_iter().map(Into::into).collect())
+        let refused = Code::TargetNotAllowed.name();
+        let is_refusal = !faults.is_empty() && faults.iter().all(|fault| fault.code == refused);
+        let mut problem = Self::invalid(faults.into_iter().map(Into::into).collect());
+        if is_refusal {
+            problem.code = Code::TargetNotAllowed;
+        }
+        problem
     }
 }
 

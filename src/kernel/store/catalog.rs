@@ -112,6 +112,14 @@ tables! {
     PASSWORD_TOKENS 39 "password_tokens";
     PASSWORD_TOKENS_BY_USER 40 "password_tokens_by_user";
     PASSWORD_TOKENS_BY_EXPIRY 41 "password_tokens_by_expiry";
+    /// Digest of a one-time token → the user of an evaluation tenant whom it signs in.
+    SIGN_IN_LINKS 42 "sign_in_links";
+    SIGN_IN_LINKS_BY_USER 43 "sign_in_links_by_user";
+    SIGN_IN_LINKS_BY_EXPIRY 44 "sign_in_links_by_expiry";
+    /// User → preferences for the console.
+    PREFERENCES 46 "preferences";
+    /// User and view id → a query of a list that the user has saved.
+    SAVED_VIEWS 47 "saved_views";
     /// Tenant and ticket number → ticket.
     TICKETS 50 "tickets";
     TICKETS_BY_ID 51 "tickets_by_id";

@@ -26,8 +26,8 @@ use std::sync::{Arc, Mutex};
 
 use poem_openapi::OpenApi;
 
-use tenantd_base::{clock::Timestamp, clocks::Clocks, config, telemetry::Usage};
-use tenantd_http::{outgoing::Streams, pages::Page};
+use tenantd_base::{access::Grants, clock::Timestamp, clocks::Clocks, config, telemetry::Usage};
+use tenantd_http::outgoing::Streams;
 use tenantd_store::{
     Checked, Store, StoreError, TenantRows,
     events::ConsumerTask,
@@ -41,6 +41,28 @@ pub use health::{
 };
 pub use model::Series;
 pub use sample::Backfill;
+
+/// A metric of a tenant, as people read it.
+#[derive(Clone, Copy, Debug)]
+pub struct MetricDescription {
+    pub name: &'static str,
+    pub summary: &'static str,
+    /// In words, such as `seconds`; empty for a number.
+    pub unit: &'static str,
+    /// The scopes that a reader needs for it in addition to `analytics:read`.
+    pub reads: Grants,
+}
+
+/// The metrics of tenants.
+pub fn metrics() -> impl Iterator<Item = MetricDescription> {
+    let describe = |metric: &model::Metric| MetricDescription {
+        name: metric.name,
+        summary: metric.summary,
+        unit: metric.unit.words(),
+        reads: metric.reads(None),
+    };
+    model::METRICS.iter().filter(|metric| metric.is_for(false)).map(describe)
+}
 
 #[derive(Clone, Debug)]
 pub struct Analytics {
@@ -63,11 +85,6 @@ impl Analytics {
 
     pub fn api(&self) -> impl OpenApi + use<> {
         api::AnalyticsApi { store: self.store.clone(), exports: self.exports.clone(), started_at: self.started_at }
-    }
-
-    /// The page with a tenant's charts.
-    pub fn page(&self) -> Box<dyn Page> {
-        Box::new(api::AnalyticsPage { store: self.store.clone(), clocks: self.clocks.clone() })
     }
 
     pub fn spawn(&self, tasks: &mut Tasks, gauges: Gauges, health: Arc<HealthMonitor>) {

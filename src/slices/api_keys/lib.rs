@@ -94,19 +94,8 @@ impl ApiKeySlice {
         api::AdminKeysApi { service: self.service, store: self.store.clone(), tenants }
     }
 
-    /// Creates a key for `act.tenant_id` in the caller's transaction, with any scopes it requests.
-    pub fn create(
-        &self,
-        tx: &mut WriteTx,
-        act: &mut Act,
-        tenant_kind: TenantKind,
-        new: &NewApiKey,
-    ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
-        self.service.create(tx, act, &service::Caller { authority: Authority::everything(act.tenant_id), tenant_kind }, new)
-    }
-
-    /// Creates the key that was handed to a visitor of an evaluation tenant. It can have every scope of a tenant, and lives for the
-    /// maximum time that the operator allows.
+    /// Creates the key that was handed to a visitor of the evaluation tenant `act.tenant_id`, in the caller's transaction. It can
+    /// have every scope of a tenant, and lives for the maximum time that the operator allows.
     pub fn create_for_visitor(
         &self,
         tx: &mut WriteTx,

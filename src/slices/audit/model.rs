@@ -23,8 +23,8 @@ pub const CHECKPOINT_RECORDS: u64 = 64;
 /// Larger changes are left out of the record. The digest of the event still covers them.
 const MAX_CHANGES: usize = 4096;
 
-/// The event kinds that are daily work, not administration. Tickets, devices, runs and VMs have their own history. All other kinds
-/// are audited, including new ones.
+/// The event kinds that are daily work, not administration. Tickets, devices, runs and VMs have their own history, and what people
+/// store for the console concerns only them. All other kinds are audited, including new ones.
 const WORK: &[&str] = &[
     "ticket.*",
     "device.*",
@@ -36,6 +36,8 @@ const WORK: &[&str] = &[
     "vm.removed",
     "backup.job.*",
     "backup.rpo_*",
+    "preferences.updated",
+    "view.*",
 ];
 
 fn is_work(kind: &str) -> bool {

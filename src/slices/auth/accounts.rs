@@ -127,6 +127,7 @@ impl Users {
         if user.status == UserStatus::Disabled && before.status == UserStatus::Active {
             repo::remove_sessions_of(tx, (user.tenant_id, id))?;
             repo::remove_password_tokens_of(tx, (user.tenant_id, id))?;
+            repo::remove_sign_in_links_of(tx, (user.tenant_id, id))?;
             self.owners.pause_keys_of(tx, act, id, PauseReason::Disabled, None)?;
         }
         if let Some(role) = user.role().filter(|role| before.role() != Some(*role)) {
@@ -136,6 +137,7 @@ impl Users {
         if user.role() != before.role() || user.email != before.email {
             // A link that was issued for the old role or address must not work for the changed account.
             repo::remove_password_tokens_of(tx, (user.tenant_id, id))?;
+            repo::remove_sign_in_links_of(tx, (user.tenant_id, id))?;
         }
         Ok(user)
     }
@@ -153,6 +155,8 @@ impl Users {
         let key = (user.tenant_id, id);
         repo::remove_sessions_of(tx, key)?;
         repo::remove_password_tokens_of(tx, key)?;
+        repo::remove_sign_in_links_of(tx, key)?;
+        repo::preferences::remove_of(tx, key)?;
         repo::CREDENTIALS.remove(tx, &key)?;
         self.owners.pause_keys_of(tx, act, id, PauseReason::Removed, None)?;
         Ok(user)

@@ -1,7 +1,13 @@
 //! Errors of users and of signing in.
 
 use tenantd_api_keys::ApiKeyError;
-use tenantd_base::{authority::Lacking, id::TenantId, secrets::PasswordError};
+use tenantd_base::{
+    authority::Lacking,
+    fault::{Fault, listed},
+    id::TenantId,
+    secrets::PasswordError,
+    versions::Stale,
+};
 use tenantd_directory::DirectoryError;
 use tenantd_platform::Tenant;
 use tenantd_store::StoreError;
@@ -27,6 +33,9 @@ pub enum AuthError {
     /// The token is unknown, used, expired or withdrawn. The error does not reveal which.
     #[error("the token is not valid")]
     BadToken,
+    /// The sign-in link is unknown, used, expired or withdrawn, or its tenant is closed. The error does not reveal which.
+    #[error("the sign-in link is not valid")]
+    BadLink,
     #[error("only staff can sign in")]
     NotStaff,
     #[error("{0} is required for {1}")]
@@ -46,6 +55,16 @@ pub enum AuthError {
     TenantRequired(Vec<TenantChoice>),
     #[error("too many wrong passwords")]
     Throttled { retry_after_seconds: u64 },
+    #[error("only a person has preferences and saved views")]
+    NotAPerson,
+    #[error("the user already has a view with this name")]
+    ViewNameTaken,
+    #[error("the user already has {most} views")]
+    TooManyViews { most: usize },
+    #[error("the input is not valid: {}", listed(.0))]
+    Invalid(Vec<Fault>),
+    #[error(transparent)]
+    Stale(#[from] Stale),
     #[error(transparent)]
     Keys(#[from] ApiKeyError),
     #[error(transparent)]

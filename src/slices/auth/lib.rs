@@ -10,9 +10,11 @@ mod checks;
 mod error;
 mod holders;
 mod model;
+mod preferences;
 mod repo;
 mod service;
 mod sign_in;
+mod sign_in_link;
 mod upkeep;
 
 use std::sync::Arc;
@@ -40,7 +42,14 @@ pub use model::{NewUser, RefusalReason, RefusedSignIn};
 pub use service::{Login, Users};
 pub use sign_in::Attempt;
 
-pub const EVENTS: &[&EventKind] = &[&service::LOGGED_IN, &service::LOGIN_FAILED, &service::SESSIONS_ENDED];
+pub const EVENTS: &[&EventKind] = &[
+    &service::LOGGED_IN,
+    &service::LOGIN_FAILED,
+    &service::SESSIONS_ENDED,
+    &preferences::PREFERENCES_UPDATED,
+    &preferences::VIEW_CREATED,
+    &preferences::VIEW_DELETED,
+];
 
 #[derive(Clone, Debug)]
 pub struct Auth {
@@ -72,7 +81,9 @@ impl Auth {
         let user = api::UserApi { users: self.users.clone(), store: self.store.clone() };
         let sessions = api::UserSessionsApi { users: self.users.clone(), store: self.store.clone() };
         let sso = api::UserSsoApi { users: self.users.clone(), store: self.store.clone() };
-        (session, users, user, sessions, sso)
+        let preferences = api::PreferencesApi { store: self.store.clone() };
+        let views = api::ViewsApi { store: self.store.clone() };
+        (session, preferences, views, users, user, sessions, sso)
     }
 
     /// The schemas of records that appear only in events.
@@ -93,9 +104,11 @@ impl Auth {
         });
     }
 
-    /// The tables that move with a tenant to another installation. Password hashes move, so that people can sign in there; sessions
-    /// and one-time tokens do not. Password hashes from an unverified file are not imported: an administrator issues new tokens.
-    pub fn portable() -> Vec<Box<dyn Portable>> {
+    /// The tables that move with a tenant to another installation. Password hashes move, so that people can sign in there, and so do
+    /// preferences and saved views. Sessions, one-time tokens and sign-in links do not. Password hashes from an unverified file are
+    /// not imported: an administrator issues new tokens.
+    pub fn portable() -> Result<Vec<Box<dyn Portable>>, String> {
+        let view_fields = api::view_fields()?;
         let arrive = |arrival: &mut Arrival, key: repo::UserKey, credential: repo::CredentialRecord| {
             credential.password.check().map_err(PortError::wrong)?;
             if arrival.is_verified() {
@@ -110,15 +123,25 @@ impl Auth {
             user.ok_or_else(|| PortError::Wrong(format!("the password belongs to the user {}, who is not in the file", key.1)))?;
             Ok(repo::CREDENTIALS.put(tx, key, credential)?)
         });
-        vec![kept.boxed()]
+        let mut portable = vec![kept.boxed()];
+        portable.extend(repo::portable::portable(move |view| view_fields.check(view)));
+        Ok(portable)
     }
 
     pub fn tables() -> Vec<&'static dyn Checked> {
-        vec![&repo::CREDENTIALS, &repo::PASSWORD_TOKENS, &repo::SESSIONS, &repo::LOGIN_FAILURES]
+        vec![
+            &repo::CREDENTIALS,
+            &repo::PASSWORD_TOKENS,
+            &repo::SIGN_IN_LINKS,
+            &repo::SESSIONS,
+            &repo::LOGIN_FAILURES,
+            &repo::preferences::PREFERENCES,
+            &repo::preferences::VIEWS,
+        ]
     }
 
     /// The rows of tenants in tables whose keys do not begin with the tenant.
     pub fn tenant_rows() -> Vec<&'static dyn TenantRows> {
-        vec![&repo::SESSIONS_OF_TENANTS, &repo::PASSWORD_TOKENS_OF_TENANTS]
+        vec![&repo::SESSIONS_OF_TENANTS, &repo::PASSWORD_TOKENS_OF_TENANTS, &repo::SIGN_IN_LINKS_OF_TENANTS]
     }
 }

@@ -1,4 +1,6 @@
-//! Sessions and the rules of signing in.
+//! Sessions and the rules of signing in. `preferences.rs` has what a user stores for the console.
+
+mod preferences;
 
 use std::time::Duration;
 
@@ -10,6 +12,10 @@ use tenantd_base::{
     config,
     id::{IdentityProviderId, SessionId, TenantId, UserId},
     secrets::Secret,
+};
+
+pub use preferences::{
+    NewView, Preferences, PreferencesChange, SavedView, Theme, VIEW_VERSION, ViewArea, check_query, check_room, check_time_zone,
 };
 
 use super::error::AuthError;
@@ -31,6 +37,8 @@ pub enum RefusalReason {
     Throttled,
     /// The password is right, but the operator has suspended the tenant.
     TenantSuspended,
+    /// The sign-in link is unknown, used, expired or withdrawn, or its tenant is closed.
+    BadLink,
     /// The browser that returned is not the one that started the sign-on, or the sign-on does not exist.
     StateMismatch,
     /// The provider's response was used a second time.
@@ -65,6 +73,7 @@ impl RefusalReason {
             Self::WrongPassword => "wrong_password",
             Self::Throttled => "throttled",
             Self::TenantSuspended => "tenant_suspended",
+            Self::BadLink => "bad_link",
             Self::StateMismatch => "state_mismatch",
             Self::Replayed => "replayed",
             Self::SignOnExpired => "sign_on_expired",

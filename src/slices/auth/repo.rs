@@ -1,6 +1,9 @@
 //! Stored credentials, sessions and counts of wrong passwords. A session is stored under the digest of its token; the token itself
 //! is not stored.
 
+pub(super) mod portable;
+pub(super) mod preferences;
+
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
@@ -84,13 +87,49 @@ pub(super) fn expired_password_tokens(tx: &impl Read, now: Timestamp, limit: usi
     PASSWORD_TOKENS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
 }
 
-/// Find the sessions and tokens of a tenant through their indexes by user, because the keys are digests.
+/// A link that signs in a user of an evaluation tenant once.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct SignInLinkRecord {
+    pub(super) tenant_id: TenantId,
+    pub(super) user_id: UserId,
+    pub(super) expires_at: Timestamp,
+    /// The state of the account when the link was issued.
+    pub(super) role: Role,
+    pub(super) email: Option<String>,
+}
+
+impl Record for SignInLinkRecord {
+    const VERSION: u8 = 1;
+}
+
+static SIGN_IN_LINKS_BY_USER: Index<TokenDigest, SignInLinkRecord> =
+    Index { table: catalog::SIGN_IN_LINKS_BY_USER, unique: false, keys: |_, link| vec![(link.tenant_id, link.user_id).to_bytes()] };
+static SIGN_IN_LINKS_BY_EXPIRY: Index<TokenDigest, SignInLinkRecord> =
+    Index { table: catalog::SIGN_IN_LINKS_BY_EXPIRY, unique: false, keys: |_, link| vec![link.expires_at.to_bytes()] };
+pub(super) static SIGN_IN_LINKS: Table<TokenDigest, SignInLinkRecord> =
+    Table::new(catalog::SIGN_IN_LINKS, &[&SIGN_IN_LINKS_BY_USER, &SIGN_IN_LINKS_BY_EXPIRY]);
+
+pub(super) fn remove_sign_in_links_of(tx: &mut WriteTx, user: UserKey) -> Result<(), StoreError> {
+    for link in SIGN_IN_LINKS_BY_USER.list(tx, &KeyRange::prefix(&user.to_bytes()), usize::MAX)? {
+        SIGN_IN_LINKS.remove(tx, &link)?;
+    }
+    Ok(())
+}
+
+/// Returns expired links, at most `limit`.
+pub(super) fn expired_sign_in_links(tx: &impl Read, now: Timestamp, limit: usize) -> Result<Vec<TokenDigest>, StoreError> {
+    SIGN_IN_LINKS_BY_EXPIRY.list(tx, &KeyRange::before(now.to_bytes()), limit)
+}
+
+/// Find the sessions, tokens and links of a tenant through their indexes by user, because the keys are digests.
 pub(super) static SESSIONS_OF_TENANTS: RowsByIndex<TokenDigest, Session> =
     RowsByIndex { table: &SESSIONS, index: &SESSIONS_BY_USER };
 pub(super) static PASSWORD_TOKENS_OF_TENANTS: RowsByIndex<TokenDigest, PasswordTokenRecord> =
     RowsByIndex { table: &PASSWORD_TOKENS, index: &PASSWORD_TOKENS_BY_USER };
+pub(super) static SIGN_IN_LINKS_OF_TENANTS: RowsByIndex<TokenDigest, SignInLinkRecord> =
+    RowsByIndex { table: &SIGN_IN_LINKS, index: &SIGN_IN_LINKS_BY_USER };
 
-/// The digest of a session token or a password token.
+/// The digest of a session token, a password token, or the token of a sign-in link.
 pub(super) type TokenDigest = [u8; 32];
 
 impl Record for Session {
@@ -209,6 +248,14 @@ mod tests {
             issued: Some(IssueContext { role: Role::Viewer, email: Some("bo@acme.example".to_owned()), by }),
         };
         assert_golden("password_token", &token);
+        let link = SignInLinkRecord {
+            tenant_id: TenantId::from_bytes([2; 16]),
+            user_id: UserId::from_bytes([3; 16]),
+            expires_at: at,
+            role: Role::Admin,
+            email: Some("bo@acme.example".to_owned()),
+        };
+        assert_golden("sign_in_link", &link);
         let session = Session {
             id: SessionId::from_bytes([1; 16]),
             tenant_id: TenantId::from_bytes([2; 16]),

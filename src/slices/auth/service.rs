@@ -30,7 +30,7 @@ pub(super) static LOGGED_IN: EventKind = EventKind {
 };
 pub(super) static LOGIN_FAILED: EventKind = EventKind {
     name: "auth.login_failed",
-    summary: "A sign-in was refused, with a password or through an identity provider.",
+    summary: "A sign-in was refused, with a password, with a sign-in link or through an identity provider.",
     subject: "sign_in",
     schema: "RefusedSignIn",
     reads: Grants::of(&[Scope::UsersRead]),
@@ -149,8 +149,9 @@ impl Users {
         let key = (user.tenant_id, user.id);
         repo::CREDENTIALS.put(tx, &key, &CredentialRecord { password: password.clone(), set_at: act.guard_time() })?;
         repo::remove_sessions_of(tx, key)?;
-        // An older link must not be able to set the password again.
+        // An older link must not be able to set the password again, or sign in without it.
         repo::remove_password_tokens_of(tx, key)?;
+        repo::remove_sign_in_links_of(tx, key)?;
         repo::clear_failures(tx, key)?;
         self.clear_typed_failures(tx, &user)?;
         Ok(self.directory.touch_user(tx, act, user)?)

@@ -1,5 +1,5 @@
 //! Stores once a minute when sessions were last used. Removes ended sessions, old counts of wrong passwords, and expired password
-//! tokens.
+//! tokens and sign-in links.
 
 use std::{sync::Arc, time::Duration};
 
@@ -80,7 +80,11 @@ impl Task for SessionUpkeep {
                 for token in &expired {
                     repo::PASSWORD_TOKENS.remove(tx, token)?;
                 }
-                Ok::<_, StoreError>((ended, old.len().max(expired.len())))
+                let links = repo::expired_sign_in_links(tx, now, BATCH)?;
+                for link in &links {
+                    repo::SIGN_IN_LINKS.remove(tx, link)?;
+                }
+                Ok::<_, StoreError>((ended, old.len().max(expired.len()).max(links.len())))
             })
             .await?;
         self.authenticator.forget(&ended);

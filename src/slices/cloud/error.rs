@@ -27,9 +27,6 @@ pub enum CloudError {
     Disabled,
     #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
-    /// The address policy does not allow the target in this field.
-    #[error("the target in {0} is not allowed")]
-    Blocked(&'static str),
     #[error("the provider could not be verified")]
     NotVerified(Box<VerificationResult>),
     #[error(transparent)]
@@ -40,6 +37,13 @@ pub enum CloudError {
     Sealing(#[from] SealError),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+impl CloudError {
+    /// Fails if there are faults.
+    pub(super) fn ensure_none(faults: Vec<Fault>) -> Result<(), Self> {
+        if faults.is_empty() { Ok(()) } else { Err(Self::Invalid(faults)) }
+    }
 }
 
 /// The result of a failed verification, for the error response.

@@ -37,6 +37,7 @@ impl Clouds {
             config,
             credential: Credential::None {},
             interval_seconds: self.core.default_interval_seconds,
+            faults: Vec::new(),
         };
         // One transaction for the provider and its VMs, so that all ids derive from the same intent.
         let fleet = whole_fleet(adapter, &access).await;

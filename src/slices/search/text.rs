@@ -188,28 +188,110 @@ pub fn serial(text: &str) -> String {
 
 const SHORTEST_COMPACT: usize = 5;
 
-/// The minimum number of digits in a phone number.
+/// The minimum and the maximum number of digits in a phone number.
 const SHORTEST_PHONE: usize = 7;
+const LONGEST_PHONE: usize = 15;
 
-/// Whether a piece of text can be part of a phone number.
+/// A phone number in the forms in which it is compared.
+///
+/// `044 123 45 67` is the national form of `+41 44 123 45 67`. So numbers are compared without leading zeros, and a number in
+/// international form, which begins with `+` or `00`, is also compared without its country code. Two international numbers are
+/// equal only if their country codes are. A number with fewer than seven digits is not a phone number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Phone {
+    pub digits: String,
+    /// The digits after the country code, if the number is in international form.
+    pub national: Option<String>,
+}
+
+/// Whether a piece of text can be part of a phone number. Dates and addresses are not.
 pub fn is_phone_part(text: &str) -> bool {
-    text.chars().any(|letter| letter.is_ascii_digit()) && text.chars().all(is_phone_sign)
+    let bare = text.trim_matches(['(', ')', '.']);
+    let host = bare.split('/').next().unwrap_or(bare);
+    let is_mac = bare.len() > MAC_DIGITS && mac(bare).is_some();
+    text.chars().any(|letter| letter.is_ascii_digit())
+        && text.chars().all(is_phone_sign)
+        && !(is_date(bare) || is_mac || ip(host).is_some())
 }
 
 fn is_phone_sign(letter: char) -> bool {
     letter.is_ascii_digit() || matches!(letter, '+' | '-' | '/' | '(' | ')' | '.')
 }
 
-/// The digits of a text that may be a phone number.
-pub fn phone(text: &str) -> Option<String> {
-    let digits: String = text.chars().filter(char::is_ascii_digit).collect();
-    let is_phone = text.chars().all(|letter| is_phone_sign(letter) || letter == ' ');
-    (is_phone && (SHORTEST_PHONE..=15).contains(&digits.len())).then_some(digits)
+/// Whether a text is a day such as `2026-11-18`, `18.11.2026` or `11/18/2026`.
+fn is_date(text: &str) -> bool {
+    let is_split_by = |sign: char| {
+        let parts: Vec<&str> = text.split(sign).collect();
+        let [first, second, third] = parts.as_slice() else { return false };
+        let is_year = |part: &str| part.len() == 4 && (part.starts_with("19") || part.starts_with("20"));
+        let is_day = |part: &str| part.len() <= 2 && part.parse().is_ok_and(|day: u8| (1..=31).contains(&day));
+        is_day(second) && (is_year(first) && is_day(third) || is_day(first) && is_year(third))
+    };
+    ['-', '.', '/'].into_iter().any(is_split_by)
 }
 
-/// Possible phone numbers in a text: runs of digits and separators.
-pub fn phones(text: &str) -> Vec<String> {
-    text.split(|letter: char| !(is_phone_sign(letter) || letter == ' ')).filter_map(|run| phone(run.trim())).collect()
+/// The length of the country code at the beginning of an international number. No code is the beginning of another one.
+fn country_code_length(digits: &str) -> usize {
+    match digits.as_bytes() {
+        [b'1' | b'7', ..] => 1,
+        [b'2', b'0' | b'7', ..]
+        | [b'3', b'0'..=b'4' | b'6' | b'9', ..]
+        | [b'4', b'0' | b'1' | b'3'..=b'9', ..]
+        | [b'5', b'1'..=b'8', ..]
+        | [b'6', b'0'..=b'6', ..]
+        | [b'8', b'1' | b'2' | b'4' | b'6', ..]
+        | [b'9', b'0'..=b'5' | b'8', ..] => 2,
+        _ => 3,
+    }
+}
+
+/// Reads a text that consists of a phone number only.
+pub fn phone(text: &str) -> Option<Phone> {
+    if !text.split_whitespace().all(is_phone_part) {
+        return None;
+    }
+    // `+41 (0)44 123 45 67` contains the zero of the national form.
+    let text = text.replace("(0)", "");
+    let start = text.trim_start_matches(['(', ' ']);
+    let is_international = start.starts_with('+') || start.starts_with("00");
+    let all: String = text.chars().filter(char::is_ascii_digit).collect();
+    let digits = all.trim_start_matches('0');
+    // One leading zero counts as a digit of the number.
+    if all.len() < SHORTEST_PHONE || !(SHORTEST_PHONE - 1..=LONGEST_PHONE).contains(&digits.len()) {
+        return None;
+    }
+    let national = digits.get(country_code_length(digits)..).map(|rest| rest.trim_start_matches('0').to_owned());
+    let national = national.filter(|rest| is_international && rest.len() >= SHORTEST_PHONE);
+    Some(Phone { digits: digits.to_owned(), national })
+}
+
+/// Possible phone numbers in a text: groups of digits and separators with only spaces between them.
+pub fn phones(text: &str) -> Vec<Phone> {
+    let mut found = Vec::new();
+    for stretch in text.split(|letter: char| !(letter.is_alphanumeric() || letter.is_whitespace() || is_phone_sign(letter))) {
+        let mut parts: Vec<&str> = Vec::new();
+        // The empty part ends the last number.
+        for part in stretch.split_whitespace().chain([""]) {
+            let is_part = is_phone_part(part);
+            if !is_part || part.starts_with('+') {
+                found.extend(phone_of(&parts));
+                parts.clear();
+            }
+            if is_part {
+                parts.push(part);
+            }
+        }
+    }
+    found
+}
+
+/// The number that the parts are. In `room 12 044 123 45 67`, another number comes before it.
+fn phone_of(parts: &[&str]) -> Vec<Phone> {
+    let begins = |part: &&str| part.starts_with(['+', '0', '(']);
+    let start = parts.iter().position(begins).filter(|start| *start > 0);
+    let marked = start.and_then(|start| parts.get(start..)).and_then(|parts| phone(&parts.join(" ")));
+    let whole = if parts.is_empty() { None } else { phone(&parts.join(" ")) };
+    whole.into_iter().chain(marked).collect()
 }
 
 pub fn ip(text: &str) -> Option<String> {
@@ -302,9 +384,43 @@ mod tests {
     #[test]
     fn phone_numbers_are_normalized() {
         for spelling in ["+49 30 123-4567", "+49 (30) 1234567", "+49.30.123.4567", "49301234567"] {
-            assert_eq!(phones(&format!("Call {spelling}, please")), ["49301234567"], "{spelling}");
+            let found = phones(&format!("Call {spelling}, please"));
+            assert_eq!(found.iter().map(|one| one.digits.as_str()).collect::<Vec<_>>(), ["49301234567"], "{spelling}");
         }
-        assert_eq!(phones("T-1042, 2 of 17, 12345"), Vec::<String>::new());
+        let forms = |text: &str| phone(text).map(|one| (one.digits, one.national));
+        let form = |digits: &str, national: Option<&str>| Some((digits.to_owned(), national.map(str::to_owned)));
+        for national in ["044 123 45 67", "0441234567", "(044) 123-45-67", "44 123 45 67", "044.123.45.67"] {
+            assert_eq!(forms(national), form("441234567", None), "{national}");
+        }
+        for international in ["+41 44 123 45 67", "+41441234567", "0041 44 123 45 67", "+41 (0)44 123 45 67", "(+41) 44 1234567"] {
+            assert_eq!(forms(international), form("41441234567", Some("441234567")), "{international}");
+        }
+        assert_eq!(forms("+1 212 555 0123"), form("12125550123", Some("2125550123")));
+        assert_eq!(forms("+353 1 234 5678"), form("35312345678", Some("12345678")));
+        let marked = phones("Room 12 044 123 45 67").pop().map(|one| one.digits);
+        assert_eq!(marked.as_deref(), Some("441234567"));
+        assert_eq!(phones("+41 44 123 45 67 +41 44 123 45 68").len(), 2);
+    }
+
+    #[test]
+    fn dates_addresses_and_identifiers_are_not_phone_numbers() {
+        for text in [
+            "T-1042, 2 of 17, 12345",
+            "due 2026-11-18 or 18.11.2026 or 11/18/2026.",
+            "2026-11-18 10:30:00",
+            "2026-11-18T10:30:00Z",
+            "192.168.100.200 and 192.168.100.0/24",
+            "00-11-22-33-44-55",
+            "INC0012345678, SN-0012345678",
+            "000000000",
+            "1234567890123456",
+            "",
+        ] {
+            assert_eq!(phones(text), Vec::new(), "{text}");
+        }
+        for text in ["2026-11-18", "192.168.100.200", "2026-11-18 12 34 567", ""] {
+            assert_eq!(phone(text), None, "{text}");
+        }
     }
 
     #[test]

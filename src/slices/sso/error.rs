@@ -3,7 +3,6 @@
 use tenantd_auth::{AuthError, RefusalReason};
 use tenantd_base::{fault::Fault, secrets::SealError, versions::Stale};
 use tenantd_directory::DirectoryError;
-use tenantd_egress::Blocked;
 use tenantd_store::StoreError;
 
 use super::model::{DomainProblem, IssuerProblem};
@@ -34,8 +33,6 @@ pub enum SsoError {
     LookupsBusy,
     #[error("the tenant already has {most} identity providers, which is the limit")]
     LimitReached { most: usize },
-    #[error("the provider's address is not allowed: {0}")]
-    NotAllowed(#[from] Blocked),
     /// All faults of the input.
     #[error("the input has {} faults", .0.len())]
     Invalid(Vec<Fault>),
@@ -81,6 +78,11 @@ pub(super) fn bad_issuer(problem: IssuerProblem) -> Fault {
     Fault::new("/issuer", "wrong_form", format!("the issuer {problem}"))
 }
 
+/// The fault of an issuer that the address policy refuses. The tenant does not learn why.
+pub(super) fn refused_issuer() -> Fault {
+    Fault::new("/issuer", "target_not_allowed", "the address is not allowed as a target")
+}
+
 /// The fault for a change of the issuer's server without the client secret in the request.
 pub(super) fn secret_needed() -> Fault {
     let message = "the stored client secret is bound to the issuer's scheme, host and port: to change these, send the secret again";
@@ -100,7 +102,7 @@ pub(super) fn bad_default_role() -> Fault {
 }
 
 pub(super) fn bad_return_to() -> Fault {
-    Fault::new("/return_to", "wrong_form", "return_to must be a path of this site, such as /documentation/")
+    Fault::new("/return_to", "wrong_form", "return_to must be a path of this site, such as /tickets")
 }
 
 pub(super) fn bad_login_hint() -> Fault {

@@ -1,14 +1,18 @@
 //! Signing in through a provider: the redirect to the provider, the callback, and the decision who may sign in.
 //!
-//! **Invariant:** every callback ends either in a session or in one event with the reason, and its state never works again. An
-//! unknown domain takes the same steps as a domain whose provider is disabled. A test takes the same steps too, but signs nobody
-//! in. It only stores its outcome for the administrators.
+//! **Invariant:** every callback ends either in a session or in one event with the reason, and its state never works again. A start
+//! that fails because of the provider is recorded in the same way, but at most once a minute for each provider. An unknown domain
+//! takes the same steps as a domain whose provider is disabled. A test takes the same steps too, but signs nobody in. It only
+//! stores its outcome for the administrators.
+
+use std::time::Duration;
 
 use tenantd_auth::{AuthError, Login, RefusalReason, RefusedSignIn, Users};
 use tenantd_base::{
     access::{Role, TenantKind},
     clock::Timestamp,
     id::{IdentityProviderId, TenantId},
+    return_path::ReturnPath,
     secrets::{Sealer, Secret},
 };
 use tenantd_directory::{
@@ -25,12 +29,14 @@ use super::{
     discovery::Discovery,
     error::SsoError,
     exchange::{Claims, ProviderClient, short_error},
-    model::{Domain, IdentityProvider, ReturnPath, SignOnFailure, TestSignIn},
+    model::{Domain, IdentityProvider, SignOnFailure, TestSignIn},
     repo::{self, ProviderKey, history, sealed_place},
     ticket::{Issued, Purpose, Ticket, Tickets, state_digest},
     transport::Transport,
 };
 
+/// Anyone can start sign-ons, so a start that fails is recorded only if the provider's last failure is older than this.
+const START_FAILURE_INTERVAL: Duration = Duration::from_mins(1);
 const NO_PROVIDER: ProviderKey = (TenantId::from_bytes([0; 16]), IdentityProviderId::from_bytes([0; 16]));
 
 #[derive(Clone, Debug)]
@@ -97,7 +103,16 @@ impl SignOn {
             self.tickets.issue(key, request.redirect_uri, Purpose::SignIn(request.return_to), now)?;
         let provider = found.filter(|_| active).ok_or(SsoError::NoProvider)?;
         let client = self.client(&provider, now)?;
-        let redirect_url = client.authorization_url(&state, &ticket, request.login_hint.as_deref()).await?;
+        let redirect_url = match client.authorization_url(&state, &ticket, request.login_hint.as_deref()).await {
+            Ok(redirect_url) => redirect_url,
+            Err(error) => {
+                let failed = self.failure(key.0, &error, now);
+                if let Some((reason, failure)) = failed {
+                    self.note_failed_start(key, reason, failure, now).await;
+                }
+                return Err(error);
+            }
+        };
         Ok(StartedSignOn { redirect_url, state, cookie, expires_at: ticket.expires_at, provider })
     }
 
@@ -140,21 +155,26 @@ impl SignOn {
             Ok(finished) => return Ok(finished),
             Err(error) => error,
         };
-        let (reason, cause) = match &error {
+        let Some((reason, failure)) = self.failure(key.0, &error, now) else { return Err(error) };
+        if is_test {
+            let test = TestSignIn { at: failure.at, failure: Some(failure), email: None, creates_user: false };
+            return self.end_test(key, test, Some(reason)).await;
+        }
+        self.note_refusal(key, reason, failure, now, Duration::ZERO).await?;
+        Err(error)
+    }
+
+    /// What administrators see of an error. `None` if the error says nothing about the sign-on, such as a store error.
+    fn failure(&self, tenant: TenantId, error: &SsoError, now: Timestamp) -> Option<(RefusalReason, SignOnFailure)> {
+        let (reason, cause) = match error {
             SsoError::Refused(reason) => (*reason, None),
             SsoError::RefusedByProvider { reason, cause } => (*reason, Some(cause.as_str())),
             SsoError::ProviderError(cause) => (RefusalReason::ProviderUnavailable, Some(cause.as_str())),
             SsoError::ProviderTimeout => (RefusalReason::ProviderUnavailable, Some("the provider did not respond in time")),
-            _ => return Err(error),
+            _ => return None,
         };
-        let at = self.tenants.guard_time_in(key.0, now);
-        let failure = SignOnFailure::new(at, reason.name(), cause);
-        if is_test {
-            let test = TestSignIn { at, failure: Some(failure), email: None, creates_user: false };
-            return self.end_test(key, test, Some(reason)).await;
-        }
-        self.note_refusal(key, reason, failure, now).await?;
-        Err(error)
+        let at = self.tenants.guard_time_in(tenant, now);
+        Some((reason, SignOnFailure::new(at, reason.name(), cause)))
     }
 
     async fn end_test(&self, key: ProviderKey, test: TestSignIn, reason: Option<RefusalReason>) -> Result<SignOnOutcome, SsoError> {
@@ -272,16 +292,35 @@ impl SignOn {
         }
     }
 
+    /// Records that a sign-on could not start. The caller gets the provider's error even if this fails.
+    async fn note_failed_start(&self, key: ProviderKey, reason: RefusalReason, failure: SignOnFailure, now: Timestamp) {
+        let at = failure.at;
+        let noted = match self.store.read(|tx| history::has_failed_within(tx, key, START_FAILURE_INTERVAL, at)) {
+            // Most repetitions end here and do not reach the writer.
+            Ok(true) => return,
+            Ok(false) => self.note_refusal(key, reason, failure, now, START_FAILURE_INTERVAL).await,
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = noted {
+            tracing::warn!(provider = %key.1, %error, "a failed sign-on could not be recorded");
+        }
+    }
+
+    /// Records a refusal, unless the provider's last failure is less than `interval` old.
     async fn note_refusal(
         &self,
         (tenant, id): ProviderKey,
         reason: RefusalReason,
         failure: SignOnFailure,
         now: Timestamp,
+        interval: Duration,
     ) -> Result<(), SsoError> {
         let intent = self.tenants.guarding_intent(tenant, now, Actor::system("single sign-on"));
         let users = self.users.clone();
         let work = move |tx: &mut WriteTx| {
+            if history::has_failed_within(tx, (tenant, id), interval, failure.at)? {
+                return Ok(());
+            }
             let name = repo::get(tx, (tenant, id))?.map(|provider| provider.name);
             history::record_failure(tx, (tenant, id), failure.clone())?;
             let refused = RefusedSignIn { reason, user: None, identity_provider: Some((id, name)) };

@@ -1,4 +1,4 @@
-//! Single sign-on: the tenants' identity providers, signing in through them with OpenID Connect, and the sign-in pages.
+//! Single sign-on: the tenants' identity providers, and signing in through them with OpenID Connect.
 //!
 //! **Boundary:** `auth` owns sessions, passwords and the events of signing in; the directory owns the users. This slice identifies
 //! a user and passes the user to `auth`. Only `transport.rs` sends HTTP requests to providers.
@@ -28,6 +28,7 @@ use tenantd_base::{
 };
 use tenantd_directory::Directory;
 use tenantd_egress::Egress;
+use tenantd_http::pages::Notice;
 use tenantd_platform::Tenants;
 use tenantd_store::{Checked, ReadTx, SealedTable, Store, StoreError, events::EventKind, portable::Portable, tasks::Tasks};
 
@@ -46,7 +47,6 @@ pub struct SingleSignOn {
     service: service::Service,
     sign_on: flow::SignOn,
     lookups: lookups::Lookups,
-    auth: Auth,
     store: Store,
     clock: Clock,
 }
@@ -66,15 +66,16 @@ impl SingleSignOn {
             sealer: sealer.clone(),
             egress,
             tenants,
-            users: auth.users.clone(),
+            users: auth.users,
             directory,
             discovery: discovery::Discovery::new(),
             tickets: ticket::Tickets { sealer: sealer.clone() },
         };
-        Self { service: service::Service { sealer }, sign_on, lookups: lookups::Lookups::default(), auth, store, clock }
+        Self { service: service::Service { sealer }, sign_on, lookups: lookups::Lookups::default(), store, clock }
     }
 
-    pub fn api(&self) -> impl OpenApi + use<> {
+    /// `notice` shows the outcome of a test sign-in.
+    pub fn api(&self, notice: Notice) -> impl OpenApi + use<> {
         let state = api::ApiState {
             service: self.service.clone(),
             store: self.store.clone(),
@@ -83,21 +84,13 @@ impl SingleSignOn {
             sign_on: self.sign_on.clone(),
             clock: self.clock.clone(),
         };
-        let sign_on = api::SignOnApi { sign_on: self.sign_on.clone(), clock: self.clock.clone() };
+        let sign_on = api::SignOnApi { sign_on: self.sign_on.clone(), clock: self.clock.clone(), notice };
         (api::ProvidersApi(state.clone()), api::ProviderApi(state.clone()), api::TrialApi(state), sign_on)
     }
 
     /// The API that only the admin socket serves.
     pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
         api::AdminDomainsApi { store: self.store.clone(), tenants }
-    }
-
-    /// The sign-in pages, which are not part of the OpenAPI document.
-    pub fn pages(&self) -> impl OpenApi + use<> {
-        let (users, clock) = (self.auth.users.clone(), self.clock.clone());
-        let authenticator = self.auth.authenticator.clone();
-        let passwords = api::PasswordPages { users: users.clone(), clock: clock.clone() };
-        (api::SignInPages { sign_on: self.sign_on.clone(), users, authenticator, clock }, passwords)
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {

@@ -1,11 +1,10 @@
-//! Identity providers, their domains, and return paths. Rules only: no store, no clock, no network.
+//! Identity providers and their domains. Rules only: no store, no clock, no network.
 //!
-//! **Invariant:** a [`Domain`] is in its normal form, and a [`ReturnPath`] is always on this site.
-//!
-//! **Invariant:** a domain works for a provider only after it was proven to belong to the tenant, and then for no other provider.
+//! **Invariant:** a [`Domain`] is in its normal form. It works for a provider only after it was proven to belong to the tenant, and
+//! then for no other provider.
 
 use data_encoding::HEXLOWER;
-use url::{Host, Url};
+use url::Host;
 
 use tenantd_base::{
     access::{Role, TenantKind},
@@ -20,7 +19,6 @@ use tenantd_egress::{SecretTarget, TargetUrl, UrlProblem};
 pub(super) const MAX_PROVIDERS: usize = 20;
 /// The limit on the domains of one provider, as in the API.
 pub(super) const MAX_DOMAINS: usize = 50;
-const MAX_RETURN_PATH: usize = 1000;
 const MAX_DOMAIN: usize = 253;
 const MAX_LABEL: usize = 63;
 /// The scopes that tenantd needs. Every OpenID provider supports them.
@@ -237,35 +235,6 @@ pub(super) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.len() <= 100 && text.bytes().all(|byte| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e))
 }
 
-/// A path on this site with its query and fragment, in the form that is sent to the browser.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct ReturnPath(String);
-
-impl ReturnPath {
-    /// Refuses `//host`, `/\host` and paths that become such when dots are removed: browsers treat them as other hosts.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        let odd = |letter: char| letter == '\\' || letter.is_control() || letter.is_whitespace();
-        if !text.starts_with('/') || text.starts_with("//") || text.len() > MAX_RETURN_PATH || text.chars().any(odd) {
-            return None;
-        }
-        let here = Url::parse("https://here.invalid").ok()?;
-        let read = here.join(text).ok()?;
-        if read.origin() != here.origin() || read.path().starts_with("//") {
-            return None;
-        }
-        read.as_str().strip_prefix("https://here.invalid").filter(|path| path.starts_with('/')).map(|path| Self(path.to_owned()))
-    }
-
-    /// The default return path.
-    pub(super) fn home() -> Self {
-        Self("/documentation/".to_owned())
-    }
-
-    pub(super) fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
 /// Whether the text is a valid login hint. It is passed to the provider unchanged.
 pub(super) fn is_login_hint(text: &str) -> bool {
     !text.is_empty() && text.len() <= 254 && !text.chars().any(char::is_control)
@@ -328,39 +297,6 @@ mod tests {
         };
         assert!(proven("acme.example", TenantKind::Evaluation) && proven("a.b.test", TenantKind::Evaluation));
         assert!(!proven("acme.example", TenantKind::Standard) && !proven("example.com", TenantKind::Evaluation));
-    }
-
-    #[test]
-    fn a_return_path_stays_on_this_site() {
-        for (given, path) in [
-            ("/", "/"),
-            ("/a/b?c=d&e=%2F#f", "/a/b?c=d&e=%2F#f"),
-            ("/a/../b", "/b"),
-            ("/tickets?next=//evil.example", "/tickets?next=//evil.example"),
-            ("/ä", "/%C3%A4"),
-        ] {
-            assert_eq!(ReturnPath::parse(given).unwrap().as_str(), path, "{given}");
-        }
-        for bad in [
-            "",
-            "a",
-            "//evil.example",
-            "///evil.example",
-            "/\\evil.example",
-            "\\\\evil.example",
-            "/..//evil.example",
-            "/.//evil.example",
-            "/%2e//evil.example",
-            "https://evil.example/",
-            "javascript:alert(1)",
-            "/a\nLocation: //evil.example",
-            "/\t/evil.example",
-            "/a b",
-            "/a\u{7f}",
-        ] {
-            assert_eq!(ReturnPath::parse(bad), None, "{bad:?}");
-        }
-        assert_eq!(ReturnPath::parse(&format!("/{}", "a".repeat(1000))), None);
     }
 
     #[test]

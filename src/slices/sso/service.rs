@@ -8,6 +8,7 @@ use serde_json::json;
 use tenantd_auth::Manager;
 use tenantd_base::{
     access::{Grants, Role, Scope, TenantKind},
+    fault::Fault,
     id::IdentityProviderId,
     secrets::{Sealed, Sealer, Secret},
     versions::ExpectedVersion,
@@ -66,6 +67,8 @@ pub(super) struct NewProvider {
     pub(super) default_role: Role,
     pub(super) auto_provision: bool,
     pub(super) scopes: Vec<String>,
+    /// Fields with an invalid form or a refused target. The service reports them together with its own findings.
+    pub(super) faults: Vec<Fault>,
 }
 
 /// The changes to a provider.
@@ -91,7 +94,11 @@ impl Service {
         new: &NewProvider,
     ) -> Result<IdentityProvider, SsoError> {
         manager.check_every_account()?;
-        check_role(manager, new.default_role)?;
+        let mut faults = new.faults.clone();
+        faults.extend(bad_role(manager, new.default_role));
+        if !faults.is_empty() {
+            return Err(SsoError::Invalid(faults));
+        }
         if repo::list(tx, act.tenant_id)?.len() >= MAX_PROVIDERS {
             return Err(SsoError::LimitReached { most: MAX_PROVIDERS });
         }
@@ -143,7 +150,9 @@ impl Service {
         set(&mut after.auto_provision, change.auto_provision.as_ref());
         set(&mut after.scopes, change.scopes.as_ref());
         if let Some(role) = change.default_role {
-            check_role(manager, role)?;
+            if let Some(fault) = bad_role(manager, role) {
+                return Err(SsoError::Invalid(vec![fault]));
+            }
             after.default_role = role;
         }
         if let Some(domains) = &change.domains {
@@ -293,8 +302,9 @@ fn widens(before: &IdentityProvider, change: &ProviderChange) -> bool {
         || scopes.as_ref().is_some_and(|scopes| *scopes != before.scopes)
 }
 
-fn check_role(manager: &Manager, role: Role) -> Result<(), SsoError> {
-    manager.check_place(role).map_err(|_| SsoError::Invalid(vec![error::bad_default_role()]))
+/// The fault of a default role that does not fit the tenant.
+fn bad_role(manager: &Manager, role: Role) -> Option<Fault> {
+    manager.check_place(role).err().map(|_| error::bad_default_role())
 }
 
 /// The claims to these domains. Existing claims keep their proofs.

@@ -11,13 +11,13 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tenantd_base::{
     clock::Timestamp,
     entropy::Entropy,
+    return_path::ReturnPath,
     secrets::{SealedPlace, Sealer, Secret, digest},
 };
 use tenantd_store::codec::{decode_fields, encode_fields};
 
 use super::{
     error::SsoError,
-    model::ReturnPath,
     repo::{ProviderKey, StateDigest},
 };
 

@@ -36,6 +36,7 @@ use tenantd_store::{
     tasks::Tasks,
 };
 
+pub use api::StatusSource;
 pub use error::UpkeepError;
 use model::Repair;
 pub use model::{Run, RunKind};
@@ -148,10 +149,14 @@ impl Upkeep {
         api::UpkeepApi { snapshots: self.snapshots.clone(), offsite: self.offsite.clone() }
     }
 
-    /// The pages that show the state of the server and of the installation.
-    pub fn pages(&self, health: &Arc<HealthMonitor>) -> [Box<dyn Page>; 2] {
-        let (store, disk) = (self.store.clone(), self.disk.clone());
-        [Box::new(api::Readiness { health: health.clone() }), Box::new(api::StatusPage { store, disk, health: health.clone() })]
+    /// `/readyz`, which says whether the server is ready.
+    pub fn readiness(&self, health: &Arc<HealthMonitor>) -> Box<dyn Page> {
+        Box::new(api::Readiness { health: health.clone() })
+    }
+
+    /// What the status page shows of the server and of the installation.
+    pub fn status(&self, health: &Arc<HealthMonitor>) -> StatusSource {
+        StatusSource { store: self.store.clone(), disk: self.disk.clone(), health: health.clone() }
     }
 
     /// The schemas of event data that no public operation has.

@@ -6,7 +6,7 @@ use tenantd_base::{
     secrets::SealError,
     versions::Stale,
 };
-use tenantd_egress::{Blocked, UrlProblem};
+use tenantd_egress::UrlProblem;
 use tenantd_store::StoreError;
 
 use super::model::EndpointStatus;
@@ -26,8 +26,6 @@ pub enum WebhookError {
     LimitReached { most: usize },
     #[error("the input is not valid: {}", listed(.0))]
     Invalid(Vec<Fault>),
-    #[error(transparent)]
-    Blocked(#[from] Blocked),
     /// The endpoint's state does not allow the operation.
     #[error("the endpoint is {0:?}")]
     WrongState(EndpointStatus),
@@ -48,4 +46,9 @@ pub enum WebhookError {
 
 pub(super) fn bad_url(problem: UrlProblem) -> Vec<Fault> {
     vec![Fault::new("/url", "wrong_form", format!("the URL {problem}"))]
+}
+
+/// The fault of a URL that the address policy refuses. The tenant does not learn why.
+pub(super) fn refused_url() -> Fault {
+    Fault::new("/url", "target_not_allowed", "the address is not allowed as a target")
 }

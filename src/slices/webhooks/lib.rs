@@ -75,14 +75,11 @@ struct Core {
 }
 
 impl Core {
-    /// Refuses a URL whose address is not allowed. Every delivery checks the address again. If the endpoint has `faults`, the
-    /// service reports them first.
-    async fn vet(&self, url: &str, faults: &[Fault], tenant: TenantKind) -> Result<(), WebhookError> {
-        if !faults.is_empty() || is_rehearsal() {
-            return Ok(());
-        }
-        let url = TargetUrl::parse(url).map_err(|problem| WebhookError::Invalid(error::bad_url(problem)))?;
-        Ok(self.egress.vet(&url, audience_of(tenant)).await?)
+    /// The fault of a URL whose address is not allowed. A rehearsal looks up no names. Every delivery checks the address again.
+    async fn vet(&self, url: &str, tenant: TenantKind) -> Option<Fault> {
+        let (url, audience) = (TargetUrl::parse(url).ok()?, audience_of(tenant));
+        let vetted = if is_rehearsal() { self.egress.vet_address(&url, audience) } else { self.egress.vet(&url, audience).await };
+        vetted.err().map(|_| error::refused_url())
     }
 
     /// The events that were skipped while the endpoint was disabled. Counting can be slow, so it runs outside the writer.

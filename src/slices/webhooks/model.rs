@@ -152,7 +152,7 @@ pub struct NewEndpoint {
     pub rate_limit_per_second: Option<u32>,
     pub retry: RetrySchedule,
     pub ca_certificate_pem: Option<String>,
-    /// Fields with an invalid form. The service reports them together with its own findings.
+    /// Fields with an invalid form or a refused target. The service reports them together with its own findings.
     pub faults: Vec<Fault>,
 }
 

@@ -73,7 +73,7 @@ pub(super) struct EndpointChange {
     pub(super) retry: Option<RetrySchedule>,
     pub(super) ca_certificate_pem: Change<String>,
     pub(super) status: Option<WantedStatus>,
-    /// Fields with an invalid form. The service reports them together with its own findings.
+    /// Fields with an invalid form or a refused target. The service reports them together with its own findings.
     pub(super) faults: Vec<Fault>,
 }
 

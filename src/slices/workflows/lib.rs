@@ -106,16 +106,18 @@ pub struct Dependencies {
     pub id_by_name: IdByName,
 }
 
-/// Finds the id of a ticket by its reference, such as `T-1042`.
+/// Finds the id of a ticket by its reference, such as `T-1042` or `1042`.
 pub type IdByName = fn(&ReadTx, TenantId, &str) -> Result<Option<String>, StoreError>;
 
 /// Replaces the reference of a ticket with its id. Returns false if the ticket does not exist, or if `by_name` is `None`: a caller
-/// that cannot read tickets must not learn which ones exist.
+/// that cannot read tickets must not learn which ones exist. A bare number without a ticket stays as it is, because it can be the
+/// subject of a run by itself.
 fn name_subject(subject: &mut String, tx: &ReadTx, tenant: TenantId, by_name: Option<IdByName>) -> Result<bool, StoreError> {
-    let is_name = subject.strip_prefix(['T', 't']).is_some_and(|rest| rest.starts_with('-'));
-    let Some(by_name) = by_name.filter(|_| is_name) else { return Ok(!is_name) };
+    let is_reference = subject.strip_prefix(['T', 't']).is_some_and(|rest| rest.starts_with('-'));
+    let is_number = subject.bytes().all(|byte| byte.is_ascii_digit());
+    let Some(by_name) = by_name.filter(|_| is_reference || is_number) else { return Ok(!is_reference) };
     let found = by_name(tx, tenant, subject)?;
-    Ok(found.map(|id| *subject = id).is_some())
+    Ok(found.map(|id| *subject = id).is_some() || is_number)
 }
 
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ use super::{
 
 const MAX_EXAMINED: usize = 10_000;
 pub(super) const UNKNOWN_SUBJECT: &str =
-    "expected the id of a record, or a ticket such as T-1042 that you can read; no run has this subject";
+    "expected the id of a record, or a ticket such as T-1042 or 1042 that you can read; no run has this subject";
 
 pub(super) struct Listed<T> {
     pub(super) found: Vec<T>,

@@ -1,7 +1,7 @@
 //! The kinds of events that an operation can append, for the page of the operation.
 
 /// Operations with the kinds that they can append. Operations that append none are missing.
-const EFFECTS: [(&str, &[&str]); 94] = [
+const EFFECTS: [(&str, &[&str]); 98] = [
     ("advance_tenant_clock", &["tenant.clock_advanced"]),
     ("archive_workflow_by_id", &["workflow.deleted", "workflow.run.cancelled"]),
     ("cancel_workflow_run_by_id", &["workflow.run.cancelled"]),
@@ -21,6 +21,7 @@ const EFFECTS: [(&str, &[&str]); 94] = [
     ("create_ticket_time_entry", &["ticket.sla_at_risk", "ticket.sla_breached", "ticket.updated"]),
     ("create_tickets", &["ticket.commented", "ticket.created", "ticket.sla_at_risk", "ticket.sla_breached", "ticket.updated"]),
     ("create_user", &["user.created"]),
+    ("create_view", &["view.created"]),
     ("create_webhook", &["webhook.created"]),
     ("delete_api_key", &["api_key.paused", "api_key.revoked", "api_key.updated"]),
     ("delete_api_key_by_id", &["api_key.paused", "api_key.revoked", "api_key.updated"]),
@@ -62,6 +63,7 @@ const EFFECTS: [(&str, &[&str]); 94] = [
     ("delete_user", &["api_key.paused", "user.removed"]),
     ("delete_user_by_id", &["api_key.paused", "user.removed"]),
     ("delete_user_sessions", &["auth.sessions_ended"]),
+    ("delete_view", &["view.deleted"]),
     ("delete_webhook", &["webhook.deleted"]),
     ("delete_webhook_by_id", &["webhook.deleted"]),
     ("delete_workflow", &["workflow.deleted", "workflow.run.cancelled"]),
@@ -77,6 +79,7 @@ const EFFECTS: [(&str, &[&str]); 94] = [
     ("login", &["auth.login", "auth.login_failed"]),
     ("pause_webhook", &["webhook.updated"]),
     ("provision_vms", &["vm.created", "vm.provision_failed", "vm.provisioning", "vm.removed", "vm.state_changed", "vm.updated"]),
+    ("redeem_sign_in_link", &["auth.login", "auth.login_failed"]),
     ("redeliver_webhook_delivery", &["webhook.disabled"]),
     (
         "replace_backup_config",
@@ -145,6 +148,7 @@ const EFFECTS: [(&str, &[&str]); 94] = [
     ("update_identity_provider_by_id", &["identity_provider.updated"]),
     ("update_organization_by_id", &["organization.updated"]),
     ("update_organizations", &["organization.updated"]),
+    ("update_preferences", &["preferences.updated"]),
     ("update_secret", &["secret.updated"]),
     ("update_secret_by_id", &["secret.updated"]),
     (

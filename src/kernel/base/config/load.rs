@@ -9,6 +9,7 @@ use toml::{
 };
 
 use super::{Config, DEFAULTS, log_filter};
+use crate::vocabulary::nearest;
 
 /// Everything that is wrong with the configuration. The text is for the operator. It has one line for each fault, with its place,
 /// its cause and the correction.
@@ -190,14 +191,11 @@ fn type_name(value: &Value) -> &'static str {
 }
 
 fn unknown_key(prefix: &str, name: &str, known: &Table) -> String {
-    let nearest = known.keys().min_by_key(|key| strsim::osa_distance(key, name));
-    match nearest {
-        Some(key) if strsim::osa_distance(key, name) <= 3 => format!("unknown key {prefix}{name}; did you mean {prefix}{key}?"),
-        _ => {
-            let keys: Vec<&str> = known.keys().map(String::as_str).collect();
-            format!("unknown key {prefix}{name}; known here: {}", keys.join(", "))
-        }
+    if let Some(key) = nearest(name, known.keys().map(String::as_str)) {
+        return format!("unknown key {prefix}{name}; did you mean {prefix}{key}?");
     }
+    let keys: Vec<&str> = known.keys().map(String::as_str).collect();
+    format!("unknown key {prefix}{name}; known here: {}", keys.join(", "))
 }
 
 /// Checks a single value by itself, so that the message can point to its line.
@@ -335,6 +333,8 @@ mod tests {
         ] {
             assert_eq!(load_text(text).map(|_| ()), Err(expected.to_owned()));
         }
+        let unlike = load_text("[log]\n").map(|_| ());
+        assert!(unlike.as_ref().is_err_and(|error| error.starts_with("FILE:1: unknown key log; known here: ")), "{unlike:?}");
         for (text, expected) in [
             (
                 "allowed_networks = [\"127.0.0.0/8\"]",

@@ -1,21 +1,21 @@
 //! Where pages for people are served, and what probes ask: life, metrics, and the OpenAPI documents. The pages themselves come from other
-//! crates as [`Page`]s: the console and a few slices.
+//! crates as [`Page`]s: from the console, and from slices for probes.
 
 mod answer;
-mod chart;
-mod layout;
+mod visit;
 
 use std::{
     net::IpAddr,
     sync::{Arc, OnceLock},
 };
 
-use http::{Method, StatusCode, header};
-use poem::{Request, Response};
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, Method, StatusCode, Uri, header, uri::PathAndQuery};
+use poem::Response;
 use serde_json::{Value, json};
 
 use tenantd_base::{
-    access::Principal,
+    id::RequestId,
     secrets::{Secret, digest},
     telemetry,
 };
@@ -28,39 +28,43 @@ use super::{
     problem::{Code, FieldError, Findings, MAX_ERRORS, Problem},
 };
 
-pub(super) use answer::problem;
-pub use answer::{PageAnswer, WayOn};
-pub use chart::{Chart, Mark};
-pub use layout::{Html, escape};
+pub use answer::{Notice, WayOn};
+pub use visit::{Api, ApiAnswer, Call, PageVisit};
 
 /// A page, or several pages that belong together.
 pub trait Page: Send + Sync {
     fn serves(&self, path: &str) -> bool;
 
-    fn readers(&self) -> Readers;
+    fn readers(&self, path: &str) -> Readers;
 
-    fn answer(&self, visit: &PageVisit<'_>) -> Result<Response, Problem>;
-}
-
-/// A request for a page.
-#[derive(Clone, Copy, Debug)]
-pub struct PageVisit<'a> {
-    pub path: &'a str,
-    pub query: &'a str,
-    /// The `If-None-Match` header.
-    pub if_none_match: Option<&'a str>,
-    /// Who reads the page, if [`Page::readers`] asks for it.
-    pub reader: Option<&'a Principal>,
-    /// The client accepts JSON and no HTML.
-    pub as_json: bool,
-}
-
-impl PageVisit<'_> {
-    /// The first value of a query parameter, without surrounding spaces. Empty when it is missing.
-    pub fn parameter(&self, name: &str) -> String {
-        let mut pairs = form_urlencoded::parse(self.query.as_bytes());
-        pairs.find(|(key, _)| key == name).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
+    /// Whether forms are sent to the path.
+    fn takes_forms(&self, _path: &str) -> bool {
+        false
     }
+
+    fn answer<'a>(&'a self, visit: &'a PageVisit<'a>) -> BoxFuture<'a, Result<Response, Problem>>;
+}
+
+/// The field of a form that shows that a page of this site made it for the session.
+pub const FORM_TOKEN: &str = "form_token";
+
+/// The path of the page for signing in.
+pub const SIGN_IN: &str = "/sign-in";
+
+/// The way to the sign-in page, and from there back to the target.
+pub(super) fn to_sign_in(target: &Uri) -> Response {
+    let path = target.path_and_query().map_or("/", PathAndQuery::as_str);
+    let way = if path == "/" {
+        SIGN_IN.to_owned()
+    } else {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        format!("{SIGN_IN}?{}", query.append_pair("return_to", path).finish())
+    };
+    Response::builder()
+        .status(StatusCode::SEE_OTHER)
+        .header(header::LOCATION, way)
+        .header(header::CACHE_CONTROL, "no-store")
+        .finish()
 }
 
 /// Who a page is for.
@@ -81,6 +85,8 @@ pub struct PageSources {
     pub internal_document: Arc<Value>,
     pub store: Store,
     pub pages: Vec<Box<dyn Page>>,
+    /// Shows a problem to somebody who looks at it in a browser. The text is the id of the request.
+    pub problem: fn(&Problem, &str) -> Response,
     /// Whether the server was started in safe mode, which `/metrics` shows.
     pub is_safe_mode: Box<dyn Fn() -> bool + Send + Sync>,
     /// What `/metrics` wants from clients that are not on this host.
@@ -120,8 +126,8 @@ impl PublishedDocument {
         Self { bytes, etag }
     }
 
-    fn answer(&self, request: &Request) -> Response {
-        let known = header_text(request.headers(), "if-none-match").is_some_and(|tags| tags.contains(&self.etag));
+    fn answer(&self, visit: &PageVisit<'_>) -> Response {
+        let known = visit.if_none_match().is_some_and(|tags| tags.contains(&self.etag));
         let response = Response::builder()
             .header(header::ETAG, &self.etag)
             .header(header::CACHE_CONTROL, "public, max-age=300")
@@ -141,9 +147,7 @@ fn published<'a>(kept: &'a OnceLock<PublishedDocument>, document: &Value) -> &'a
 pub const DOCUMENT_PATH: &str = "/api/openapi.json";
 /// Where the OpenAPI document for agents and imports is.
 pub const INTERNAL_DOCUMENT_PATH: &str = "/internal/openapi.json";
-const PATHS: [&str; 3] = ["/", DOCUMENT_PATH, INTERNAL_DOCUMENT_PATH];
-/// Where `/` leads to.
-const HOME: &str = "/documentation/";
+const PATHS: [&str; 2] = [DOCUMENT_PATH, INTERNAL_DOCUMENT_PATH];
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
 impl Pages {
@@ -157,44 +161,54 @@ impl Pages {
 
     /// Who the page at a path is for.
     pub fn readers(&self, path: &str) -> Readers {
-        self.page(path).map_or(Readers::Everyone, Page::readers)
+        self.page(path).map_or(Readers::Everyone, |page| page.readers(path))
     }
 
-    /// `reader` is who asks, as far as [`Pages::readers`] wants to know it.
-    pub fn answer(
-        &self,
-        request: &Request,
-        client: Client,
-        base_url: &str,
-        reader: Option<&Principal>,
-    ) -> Result<Response, Problem> {
-        let path = request.uri().path();
-        let page = self.page(path);
-        if page.is_none() && !PATHS.contains(&path) && !is_probe(path) {
+    pub(super) fn takes_forms(&self, path: &str) -> bool {
+        self.page(path).is_some_and(|page| page.takes_forms(path))
+    }
+
+    pub(super) fn problem(&self, problem: &Problem, request_id: RequestId) -> Response {
+        let mut response = (self.sources.problem)(problem, &request_id.to_string());
+        response.headers_mut().extend(problem.headers.clone());
+        response
+    }
+
+    /// Refuses a method that the page at a path does not have.
+    pub(super) fn check_method(&self, path: &str, method: &Method) -> Result<(), Problem> {
+        let (takes_forms, is_known) = (self.takes_forms(path), self.is_known(path));
+        match *method {
+            Method::GET | Method::HEAD => Ok(()),
+            Method::POST if takes_forms => Ok(()),
+            _ if !is_known => Ok(()),
+            _ => {
+                let allowed = if takes_forms { "GET, HEAD, POST" } else { "GET, HEAD" };
+                Err(Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, allowed))
+            }
+        }
+    }
+
+    fn is_known(&self, path: &str) -> bool {
+        self.page(path).is_some() || PATHS.contains(&path) || is_probe(path)
+    }
+
+    pub(super) async fn answer(&self, visit: &PageVisit<'_>, client: Client) -> Result<Response, Problem> {
+        let path = visit.path;
+        if !self.is_known(path) {
             return self.redirect_or_missing(path);
         }
-        if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            return Err(Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, "GET, HEAD"));
-        }
         if path.starts_with("/api/") || path.starts_with("/internal/") {
-            refuse_parameters(request)?;
+            refuse_parameters(visit.query)?;
         }
-        if let Some(page) = page {
-            return page.answer(&PageVisit {
-                path,
-                query: request.uri().query().unwrap_or_default(),
-                if_none_match: header_text(request.headers(), "if-none-match"),
-                reader,
-                as_json: wants_json(request),
-            });
+        if let Some(page) = self.page(path) {
+            return page.answer(visit).await;
         }
         match path {
-            "/" => Ok(Response::builder().status(StatusCode::TEMPORARY_REDIRECT).header(header::LOCATION, HOME).finish()),
-            DOCUMENT_PATH => Ok(published(&self.document, &self.sources.document).answer(request)),
-            INTERNAL_DOCUMENT_PATH => Ok(published(&self.internal_document, &self.sources.internal_document).answer(request)),
+            DOCUMENT_PATH => Ok(published(&self.document, &self.sources.document).answer(visit)),
+            INTERNAL_DOCUMENT_PATH => Ok(published(&self.internal_document, &self.sources.internal_document).answer(visit)),
             "/healthz" => Ok(json_response(StatusCode::OK, &json!({"status": "alive"}))),
-            "/metrics" => self.metrics(request, client),
-            _ => Err(Problem::new(Code::NotFound, format!("There is nothing at {base_url}{path}."))),
+            "/metrics" => self.metrics(visit, client),
+            _ => Err(Problem::new(Code::NotFound, format!("There is nothing at {}{path}.", visit.base_url))),
         }
     }
 
@@ -207,12 +221,12 @@ impl Pages {
         Err(Problem::new(Code::NotFound, format!("There is nothing at {path}; the API is described at /documentation/.")))
     }
 
-    fn metrics(&self, request: &Request, client: Client) -> Result<Response, Problem> {
+    fn metrics(&self, visit: &PageVisit<'_>, client: Client) -> Result<Response, Problem> {
         let local = match client {
             Client::Local => true,
             Client::Address(address) => is_loopback(address),
         };
-        let bearer = header_text(request.headers(), "authorization").and_then(|value| value.strip_prefix("Bearer "));
+        let bearer = header_text(visit.headers, "authorization").and_then(|value| value.strip_prefix("Bearer "));
         let authorized = match (&self.sources.metrics_token, bearer) {
             // Comparing digests takes the same time wherever the texts differ.
             (Some(token), Some(given)) => digest(token.expose().as_bytes()) == digest(given.as_bytes()),
@@ -237,14 +251,12 @@ fn is_loopback(address: IpAddr) -> bool {
     address.to_canonical().is_loopback()
 }
 
-fn wants_json(request: &Request) -> bool {
-    header_text(request.headers(), "accept")
-        .is_some_and(|accept| accept.contains("application/json") && !accept.contains("text/html"))
+pub(super) fn wants_json(headers: &HeaderMap) -> bool {
+    header_text(headers, "accept").is_some_and(|accept| accept.contains("application/json") && !accept.contains("text/html"))
 }
 
 /// These pages have no parameters.
-fn refuse_parameters(request: &Request) -> Result<(), Problem> {
-    let query = request.uri().query().unwrap_or_default();
+fn refuse_parameters(query: &str) -> Result<(), Problem> {
     let unknown = form_urlencoded::parse(query.as_bytes()).take(MAX_ERRORS).map(|(name, _)| {
         let message = format!("the parameter {name} does not exist here");
         FieldError::parameter(name, "unknown_parameter", message)
@@ -255,18 +267,6 @@ fn refuse_parameters(request: &Request) -> Result<(), Problem> {
 
 fn redirect(path: &str) -> Response {
     Response::builder().status(StatusCode::PERMANENT_REDIRECT).header(header::LOCATION, path).finish()
-}
-
-/// A page as it is sent.
-pub fn html(body: String) -> Response {
-    Response::builder()
-        .content_type("text/html; charset=utf-8")
-        .header(
-            header::CONTENT_SECURITY_POLICY,
-            "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'",
-        )
-        .header(header::REFERRER_POLICY, "no-referrer")
-        .body(body)
 }
 
 pub fn json_response(status: StatusCode, value: &Value) -> Response {

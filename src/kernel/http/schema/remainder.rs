@@ -15,6 +15,10 @@ use super::{BodySchema, bounded};
 /// The member of a bulk change that holds the patch.
 const PATCH: &str = "patch";
 
+/// The codes of the problems of a handler that name wrong members. With the others, the state of the records is the problem, not
+/// the input.
+const CODES: [Code; 3] = [Code::ValidationFailed, Code::TargetNotAllowed, Code::NotFound];
+
 /// The members that a record must have, with the values of its example.
 #[derive(Debug)]
 pub(super) struct Required(Map<String, Value>);
@@ -43,8 +47,7 @@ pub struct Refusal {
 impl Refusal {
     /// Adds the errors that the handler finds in the rest. Its other failures do not concern the request that was sent.
     pub fn join(self, answer: poem::Result<Response>) -> Problem {
-        let more =
-            answer.err().and_then(|error| error.downcast::<Problem>().ok()).filter(|more| more.code == Code::ValidationFailed);
+        let more = answer.err().and_then(|error| error.downcast::<Problem>().ok()).filter(|more| CODES.contains(&more.code));
         let Findings { mut errors, complete } = self.found;
         let mut is_partial = !complete;
         if let Some(more) = more {
@@ -60,8 +63,8 @@ impl Refusal {
 fn is_about(error: &FieldError, member: &str) -> bool {
     let Place::Pointer(pointer) = &error.place else { return false };
     let depends = || {
-        let record = pointer.rsplit_once('/').map_or("", |(record, _)| record);
-        member.strip_prefix(record).and_then(|name| name.strip_prefix('/')).is_some_and(|name| error.depends_on.contains(&name))
+        let (record, name) = member.rsplit_once('/').unwrap_or_default();
+        error.depends_on.contains(&name) && pointer.strip_prefix(record).is_some_and(|rest| rest.starts_with('/'))
     };
     pointer.strip_prefix(member).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) || depends()
 }
@@ -174,9 +177,11 @@ mod tests {
         let mut more = pointers.map(|pointer| FieldError::pointer(pointer, "unknown", "unknown")).to_vec();
         more.push(FieldError::parameter("dry_run", "unknown", "unknown"));
         assert_eq!(places(remainder(&given).unwrap().1, more), ["/owner", "/tags", "/name", "/owners", "dry_run"]);
-        let missing = |depends_on| FieldError { depends_on, ..FieldError::pointer("/site", "required", "required") };
-        assert_eq!(places(remainder(&given).unwrap().1, vec![missing(&["tags"])]), ["/owner", "/tags"]);
-        assert_eq!(places(remainder(&given).unwrap().1, vec![missing(&["name"])]), ["/owner", "/tags", "/site"]);
+        for pointer in ["/site", "/site/city"] {
+            let missing = |depends_on| FieldError { depends_on, ..FieldError::pointer(pointer, "required", "required") };
+            assert_eq!(places(remainder(&given).unwrap().1, vec![missing(&["tags"])]), ["/owner", "/tags"]);
+            assert_eq!(places(remainder(&given).unwrap().1, vec![missing(&["name"])]), ["/owner", "/tags", pointer]);
+        }
     }
 
     #[test]
@@ -184,5 +189,16 @@ mod tests {
         let (_, refusal) = remainder(&json!({"name": 5})).unwrap();
         let problem = refusal.join(Err(Problem::plain(Code::NotFound).into()));
         assert_eq!((problem.code, problem.errors.len()), (Code::ValidationFailed, 1));
+    }
+
+    #[test]
+    fn unknown_records_and_refused_targets_are_reported() {
+        for (code, pointer) in [(Code::NotFound, "/ids/1"), (Code::TargetNotAllowed, "/url")] {
+            let (_, refusal) = remainder(&json!({"name": 5})).unwrap();
+            let mut more = Problem::plain(code);
+            more.errors.push(FieldError::pointer(pointer, code.name(), "unknown"));
+            let problem = refusal.join(Err(more.into()));
+            assert_eq!((problem.code, problem.errors.len()), (Code::ValidationFailed, 2));
+        }
     }
 }

@@ -3,11 +3,9 @@
 mod examples;
 mod export;
 mod number;
-mod page;
 mod report;
 mod wire;
 
-pub(super) use page::AnalyticsPage;
 pub(super) use report::AnalyticsApi;
 
 use poem_openapi::Tags;

@@ -52,6 +52,19 @@ pub(crate) enum Unit {
     Bytes,
 }
 
+impl Unit {
+    /// The unit as people read it; empty for a number.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Number => "",
+            Self::Percent => "%",
+            Self::Seconds => "seconds",
+            Self::Millis => "ms",
+            Self::Bytes => "bytes",
+        }
+    }
+}
+
 /// Which reports contain a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Audience {

@@ -9,7 +9,7 @@ mod series;
 pub(super) use bucket::{Bucket, Buckets, Span, Zone};
 pub(super) use cells::{Figure, Measure, pack, unpack, walk as walk_cells};
 pub(super) use changes::{Changes, Groups, INSTALLATION, RowKey, add_cells, quarter_of};
-pub(super) use metric::{Formula, GroupBy, METRICS, Metric, Part, Unit};
+pub(super) use metric::{Formula, GroupBy, METRICS, Metric, Part};
 pub(super) use series::Kind;
 pub use series::Series;
 

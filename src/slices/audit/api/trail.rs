@@ -108,10 +108,10 @@ impl AuditApi {
     ///
     /// Returns administrative changes, successful and failed sign-ins, creations of secrets, exports, and the operator's actions in
     /// this tenant. The list includes every action that was answered before this request. It does not include daily work, which has
-    /// its own history: tickets, devices, contacts, workflow runs and state changes of VMs. A filter accepts several values,
-    /// separated by commas, and matches any of them. A page can have fewer records than `limit`, or none, although more follow: the
-    /// list ends when `next_cursor` is absent. Records are kept for 400 days by default, even after their events have left the
-    /// feed.
+    /// its own history: tickets, devices, contacts, workflow runs and state changes of VMs. It does not include preferences and
+    /// saved views of users either. A filter accepts several values, separated by commas, and matches any of them. A page can have
+    /// fewer records than `limit`, or none, although more follow: the list ends when `next_cursor` is absent. Records are kept for
+    /// 400 days by default, even after their events have left the feed.
     ///
     /// The records show keys, users and webhook endpoints, so you need all of `api_keys:read`, `events:read`, `users:read` and
     /// `webhooks:read`. Administrators and keys with `*:read` have them. A key restricted to organizations cannot read the audit.

@@ -2,19 +2,23 @@
 
 mod admin;
 mod examples;
+mod preferences;
 mod session;
 mod user;
 mod user_sessions;
 mod user_sso;
 mod users;
+mod views;
 mod wire;
 
 pub(super) use admin::AdminUsersApi;
+pub(super) use preferences::PreferencesApi;
 pub(super) use session::AuthApi;
 pub(super) use user::UserApi;
 pub(super) use user_sessions::UserSessionsApi;
 pub(super) use user_sso::UserSsoApi;
 pub(super) use users::UsersApi;
+pub(super) use views::{ViewsApi, view_fields};
 pub(super) use wire::RefusedSignIn;
 
 use poem_openapi::Tags;
@@ -45,6 +49,11 @@ impl From<AuthError> for Problem {
                 Self::new(Code::InvalidCredentials, "The token is not valid or has expired. Ask an administrator for a new one.")
                     .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"")
             }
+            AuthError::BadLink => Self::new(
+                Code::InvalidCredentials,
+                "The link is not valid: it works once, within 24 hours. Sign in with the password that `tenantd demo` printed.",
+            )
+            .header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\""),
             AuthError::NotStaff => {
                 Self::new(Code::InvalidTransition, "The user is a contact. Only staff can sign in and have a password.")
             }
@@ -69,6 +78,20 @@ impl From<AuthError> for Problem {
                 Self::new(Code::RateLimited, "Too many wrong passwords for this account. Wait before you retry.")
                     .retry_after(retry_after_seconds)
             }
+            AuthError::NotAPerson => Self::new(
+                Code::InsufficientAuthority,
+                "Only a person has preferences and saved views. Sign in, and send the session cookie instead of an API key.",
+            ),
+            AuthError::ViewNameTaken => Self::new(
+                Code::AlreadyExists,
+                "You already have a view with this name in this area. Names are not case-sensitive. Choose another name.",
+            ),
+            AuthError::TooManyViews { most } => Self::new(
+                Code::LimitReached,
+                format!("A user can have at most {most} views. Delete a view that you no longer need."),
+            ),
+            AuthError::Invalid(faults) => faults.into(),
+            AuthError::Stale(stale) => stale.into(),
             AuthError::Keys(error) => error.into(),
             AuthError::Directory(error) => error.into(),
             AuthError::Password(PasswordError::Busy) => {

@@ -1,4 +1,4 @@
-//! `/api/auth`: signing in with a password, signing out, and the current credential.
+//! `/api/auth`: signing in with a password or a link, signing out, and the current credential.
 
 use poem::Request;
 use poem_openapi::{
@@ -25,10 +25,13 @@ use tenantd_http::{
     reply::{Answer, Empty, declared},
 };
 
-use super::super::{service::Users, sign_in::Attempt};
+use super::super::{
+    service::{self, Users},
+    sign_in::Attempt,
+};
 
 #[derive(Tags)]
-enum Area {
+pub(super) enum Area {
     /// Signing in and out.
     Authentication,
 }
@@ -47,6 +50,14 @@ struct Login {
     /// `tenant_required`, which lists them.
     #[oai(validator(min_length = 1, max_length = 63))]
     tenant: Option<String>,
+}
+
+/// The request to sign in with a link.
+#[derive(Debug, Object)]
+struct RedeemSignInLink {
+    /// The token of the link: what follows `link=` in it.
+    #[oai(write_only, validator(min_length = 1, max_length = 100))]
+    token: String,
 }
 
 /// The request to set a password with a token.
@@ -101,6 +112,7 @@ enum CredentialKind {
 }
 
 /// The tenant that a credential belongs to.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 struct SessionTenant {
     /// The id of the tenant.
@@ -109,6 +121,8 @@ struct SessionTenant {
     name: String,
     /// The kind of tenant: `standard`, `evaluation` or `platform`.
     kind: String,
+    /// When the evaluation ends. Absent for other tenants, and for an evaluation without an end.
+    expires_at: Option<Timestamp>,
 }
 
 /// The identity and the scopes of the credential.
@@ -153,13 +167,28 @@ impl AuthApi {
         let Login { email, password, tenant } = body.0;
         let attempt = Attempt { email, password: Secret::new(password), tenant, former };
         let login = self.users.login(attempt, self.clock.now()).await?;
-        let age = login.session.expires_at.since(context.now).as_secs();
-        let expires_at = context.guard_time_in(login.user.tenant_id, login.session.expires_at);
-        let answer = Answer::new(&LoggedIn { user: UserView::new(login.user, None), expires_at });
-        let answer = answer
-            .with_header(http::header::SET_COOKIE, &session_cookie(context.secure, login.token.expose(), age))
-            .with_header(http::header::CACHE_CONTROL, "no-store");
-        Ok(SignedInAnswer(answer))
+        Ok(SignedInAnswer(signed_in(&context, login)))
+    }
+
+    /// Sign in with a link
+    ///
+    /// Starts a session and sets the session cookie. If the request contains a session cookie, that session ends. `tenantd demo`
+    /// prints the link, which contains the token. A link signs in one user of an evaluation tenant, once, within 24 hours. It stops
+    /// working when the user is disabled or removed, when their role, address or password changes, and when the tenant is reset.
+    #[oai(path = "/sign-in-link", method = "post", operation_id = "redeem_sign_in_link")]
+    async fn redeem_sign_in_link(
+        &self,
+        _class: Marked<SignIn>,
+        request: &Request,
+        body: Body<RedeemSignInLink>,
+    ) -> Result<Answer<LoggedIn>, Problem> {
+        let context = RequestContext::of(request)?;
+        // Another site must not be able to sign a browser in as a different user.
+        check_same_origin(request.headers(), &context.base_url.to_string())?;
+        let former = session_token(request.headers(), context.secure);
+        let RedeemSignInLink { token } = body.0;
+        let login = self.users.redeem_sign_in_link(&Secret::new(token), former, self.clock.now()).await?;
+        Ok(signed_in(&context, login))
     }
 
     /// Set a password with a token
@@ -191,11 +220,23 @@ impl AuthApi {
     /// Returns the user or the API key of the credential, its tenant, and all of its scopes.
     #[oai(path = "/session", method = "get", operation_id = "read_session")]
     async fn read_session(&self, auth: Allowed<SignedIn>) -> Result<Answer<SessionInfo>, Problem> {
-        Ok(Answer::new(&session_info(&auth.principal)))
+        let id = auth.principal.tenant_id;
+        let end = self.users.tenants.cached(id)?.as_ref().as_ref().and_then(|tenant| tenant.expires_at);
+        let expires_at = end.map(|end| auth.context.guard_time_in(id, end));
+        Ok(Answer::new(&session_info(&auth.principal, expires_at)))
     }
 }
 
-fn session_info(principal: &Principal) -> SessionInfo {
+/// Returns the answer that starts a session in the browser.
+fn signed_in(context: &RequestContext, login: service::Login) -> Answer<LoggedIn> {
+    let age = login.session.expires_at.since(context.now).as_secs();
+    let expires_at = context.guard_time_in(login.user.tenant_id, login.session.expires_at);
+    Answer::new(&LoggedIn { user: UserView::new(login.user, None), expires_at })
+        .with_header(http::header::SET_COOKIE, &session_cookie(context.secure, login.token.expose(), age))
+        .with_header(http::header::CACHE_CONTROL, "no-store")
+}
+
+fn session_info(principal: &Principal, expires_at: Option<Timestamp>) -> SessionInfo {
     let (kind, id, name, email, role) = match &principal.identity {
         Identity::User { id, email, name, role, .. } => {
             (CredentialKind::User, Some(id.to_string()), name.clone(), Some(email.clone()), Some(*role))
@@ -213,6 +254,7 @@ fn session_info(principal: &Principal) -> SessionInfo {
             id: principal.tenant_id,
             name: principal.tenant_name.clone(),
             kind: TenantKind::name(principal.tenant_kind).to_owned(),
+            expires_at,
         },
         scopes: principal.grants.iter().map(|scope| scope.name().to_owned()).collect(),
     }

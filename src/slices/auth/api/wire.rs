@@ -138,6 +138,7 @@ pub(super) struct UserSession {
 pub(crate) enum SignInMethod {
     Password,
     Sso,
+    Link,
 }
 
 /// The identity provider of a sign-in attempt.
@@ -170,8 +171,13 @@ impl Describe for model::RefusedSignIn {
     fn describe(&self, (): ()) -> Described {
         let provider =
             |(id, name): &(IdentityProviderId, Option<String>)| IdentityProviderReference { id: *id, name: name.clone() };
+        let method = match (&self.identity_provider, self.reason) {
+            (Some(_), _) => SignInMethod::Sso,
+            (None, model::RefusalReason::BadLink) => SignInMethod::Link,
+            (None, _) => SignInMethod::Password,
+        };
         to_raw_value(&RefusedSignIn {
-            method: if self.identity_provider.is_some() { SignInMethod::Sso } else { SignInMethod::Password },
+            method,
             reason: self.reason.name().to_owned(),
             user: self.user.as_ref().map(|(id, name)| PersonReference { id: *id, name: name.clone() }),
             identity_provider: self.identity_provider.as_ref().map(provider),

@@ -166,9 +166,9 @@ pub(super) fn read_connection(
     config: Option<ProviderConfig>,
     credential: Option<CredentialInput>,
     needed: bool,
-) -> Result<Connection, CloudError> {
-    let mut faults = Vec::new();
-    let config = read_config(kind, config.unwrap_or_default(), &mut faults);
+    faults: &mut Vec<Fault>,
+) -> Connection {
+    let config = read_config(kind, config.unwrap_or_default(), faults);
     let fields = credential.map(|input| match input.to_json() {
         Some(Value::Object(fields)) => fields,
         _ => Map::new(),
@@ -177,11 +177,11 @@ pub(super) fn read_connection(
     let credential = fields.and_then(|fields| match read_credential(kind, fields) {
         Ok(credential) => Some(credential),
         Err(problems) => {
-            faults.extend(problems);
+            faults.extend(problems.into_iter().map(|fault| fault.depending_on(&["kind"])));
             None
         }
     });
-    if faults.is_empty() { Ok((config, credential)) } else { Err(CloudError::Invalid(faults)) }
+    (config, credential)
 }
 
 fn read_config(kind: ProviderKind, wire: ProviderConfig, faults: &mut Vec<Fault>) -> model::ProviderConfig {
@@ -229,7 +229,7 @@ fn read_config(kind: ProviderKind, wire: ProviderConfig, faults: &mut Vec<Fault>
     let missing = missing
         .into_iter()
         .map(|field| Fault::new(at(field.name()), "required", format!("a provider of the kind {kind} requires {}", field.name())));
-    faults.extend(strange.chain(missing));
+    faults.extend(strange.chain(missing).map(|fault| fault.depending_on(&["kind"])));
     config
 }
 
@@ -240,10 +240,10 @@ pub(super) fn is_region(text: &str) -> bool {
 }
 
 impl CreateCloudProvider {
-    pub(super) fn read(self, default_interval: u32) -> Result<NewProvider, CloudError> {
-        let kind = self.kind.into();
-        let (config, credential) = read_connection(kind, self.config, self.credential, true)?;
-        Ok(NewProvider {
+    pub(super) fn read(self, default_interval: u32) -> NewProvider {
+        let (kind, mut faults) = (self.kind.into(), Vec::new());
+        let (config, credential) = read_connection(kind, self.config, self.credential, true, &mut faults);
+        NewProvider {
             name: self.name,
             kind,
             organization_id: self.organization_id,
@@ -251,7 +251,8 @@ impl CreateCloudProvider {
             config,
             credential: credential.unwrap_or(Credential::None {}),
             interval_seconds: self.sync_interval_seconds.unwrap_or(default_interval),
-        })
+            faults,
+        }
     }
 }
 
@@ -259,7 +260,12 @@ impl UpdateCloudProvider {
     pub(super) fn read(self, kind: ProviderKind) -> Result<ProviderChange, CloudError> {
         let has_config = self.config.is_some();
         let (config, credential) = match (has_config, self.credential) {
-            (true, credential) => read_connection(kind, self.config, credential, false)?,
+            (true, credential) => {
+                let mut faults = Vec::new();
+                let read = read_connection(kind, self.config, credential, false, &mut faults);
+                CloudError::ensure_none(faults)?;
+                read
+            }
             (false, None) => (model::ProviderConfig::default(), None),
             // The stored configuration was checked when it was set.
             (false, Some(credential)) => {

@@ -24,7 +24,7 @@ use tenantd_base::{clock::Timestamp, fault::Fault};
 use tenantd_egress::{Egress, without_query};
 use tenantd_http::{
     openapi,
-    problem::{Code, FieldError, Problem},
+    problem::{Code, Problem},
     shape::Shape,
 };
 use tenantd_store::{
@@ -107,7 +107,7 @@ pub(super) fn order_schema() -> Value {
 pub(super) fn read_order(form: &Value) -> Result<NewVms, CloudError> {
     let parsed = vm_wire::ProvisionVms::parse_from_json(Some(form.clone()));
     let fault = |message: String| CloudError::Invalid(vec![Fault::new("", "not_valid", message)]);
-    parsed.map_err(|error| fault(error.into_message()))?.try_into()
+    Ok(parsed.map_err(|error| fault(error.into_message()))?.into())
 }
 
 /// The order as the API returns it. A planned order has no operation.
@@ -140,19 +140,6 @@ impl From<CloudError> for Problem {
             }
             CloudError::Disabled => Self::new(Code::InvalidTransition, "The provider is disabled. Enable it first."),
             CloudError::Invalid(faults) => faults.into(),
-            CloudError::Blocked(field) => {
-                let mut problem = Self::new(
-                    Code::TargetNotAllowed,
-                    "The URL's address is not allowed as a target. Use another address, or ask the operator to allow its network.",
-                );
-                let pointer = format!("/config/{field}");
-                problem.errors.push(FieldError::pointer(
-                    pointer,
-                    "target_not_allowed",
-                    "the URL's address is not allowed as a target",
-                ));
-                problem
-            }
             CloudError::NotVerified(result) => {
                 let verification = ProviderVerification::from(result.0);
                 let detail = verification.message.clone().unwrap_or_else(|| Code::ProviderVerificationFailed.remedy().to_owned());

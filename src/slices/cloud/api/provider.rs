@@ -129,7 +129,7 @@ pub(super) async fn update(
     let kind = core.store.read(|tx| find_provider(tx, &intent.begin(), &reach, id))?.kind;
     let change = body.read(kind)?;
     if let Some(config) = &change.config {
-        core.vet(config, auth.principal.tenant_id).await?;
+        CloudError::ensure_none(core.vet(config, auth.principal.tenant_id).await)?;
     }
     let inner = core.clone();
     let shown = core

@@ -11,7 +11,7 @@ use tenantd_base::{
 use tenantd_egress::TargetUrl;
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody, target},
+    input::{Body, Filter, Lenient, OptionalBody, target},
     need::{Allowed, ProvidersRead, ProvidersWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -19,7 +19,7 @@ use tenantd_http::{
     reply::{Changed, Empty, Listed, Settled},
     wire::{OneOrMany, Word},
 };
-use tenantd_store::{Key, StoreError};
+use tenantd_store::{Key, StoreError, is_rehearsal};
 
 use super::{
     super::{
@@ -150,7 +150,7 @@ impl ProvidersApi {
         auth: Allowed<ProvidersWrite>,
         query: Filter<PostProviderQuery>,
         idempotency_key: IdempotencyKey,
-        body: Body<PostBody>,
+        body: Lenient<PostBody>,
     ) -> Result<Settled<PostAnswer>, Problem> {
         match body.0 {
             OneOrMany::One(body) => {
@@ -217,9 +217,11 @@ impl ProvidersApi {
         idempotency_key: IdempotencyKey,
         body: CreateCloudProvider,
     ) -> Result<Settled<PostAnswer>, Problem> {
-        let new = body.read(self.core.default_interval_seconds)?;
-        let tenant = auth.principal.tenant_id;
-        self.core.vet(&new.config, tenant).await?;
+        let mut new = body.read(self.core.default_interval_seconds);
+        let (tenant, reach) = (auth.principal.tenant_id, auth.principal.reach.clone());
+        let intent = auth.context.intent(&auth.principal);
+        new.faults.extend(self.core.vet(&new.config, tenant).await);
+        self.core.store.read(|tx| Service::check_provider(tx, &intent.begin(), &reach, &new))?;
         let verification = match mode {
             VerifyMode::Skip => None,
             VerifyMode::Sync | VerifyMode::Require => {
@@ -231,9 +233,9 @@ impl ProvidersApi {
         {
             return Err(CloudError::NotVerified(Box::new(VerificationResult(failed))).into());
         }
-        let (core, reach) = (self.core.clone(), auth.principal.reach.clone());
+        let core = self.core.clone();
         idempotency_key
-            .run(auth.context.intent(&auth.principal), move |tx, act| {
+            .run(intent, move |tx, act| {
                 let provider = core.service.create_provider(tx, act, &reach, &new, verification.as_ref())?;
                 let place = provider::path(provider.id);
                 let shown = show_provider(tx, provider)?;
@@ -266,14 +268,16 @@ impl ProvidersApi {
             }
             (None, Some(kind)) => {
                 let kind = kind.into();
-                let (config, credential) = read_connection(kind, body.config, body.credential, true)?;
-                self.core.vet(&config, tenant).await?;
+                let mut faults = Vec::new();
+                let (config, credential) = read_connection(kind, body.config, body.credential, true, &mut faults);
+                faults.extend(self.core.vet(&config, tenant).await);
+                CloudError::ensure_none(faults)?;
                 let credential = credential.unwrap_or(model::Credential::None {});
                 (None, self.core.verify_unsaved(tenant, (kind, config, credential)).await?)
             }
             (None, None) => {
                 let message = "send the id of a stored provider, or the kind, config and credential of an unsaved one";
-                return Err(CloudError::Invalid(vec![Fault::new("/id", "required", message)]).into());
+                return Err(CloudError::Invalid(vec![Fault::new("/id", "required", message).depending_on(&["kind"])]).into());
             }
         };
         idempotency_key
@@ -288,14 +292,20 @@ impl ProvidersApi {
 }
 
 impl Core {
-    /// Refuses targets that the address policy does not allow. Every call checks its target again.
-    pub(super) async fn vet(&self, config: &model::ProviderConfig, tenant: TenantId) -> Result<(), CloudError> {
-        let audience = self.audience(tenant);
+    /// The faults of targets that the address policy does not allow. A rehearsal looks up no names. Every call checks its target
+    /// again.
+    pub(super) async fn vet(&self, config: &model::ProviderConfig, tenant: TenantId) -> Vec<Fault> {
+        let (audience, mut faults) = (self.audience(tenant), Vec::new());
         for (field, url) in config.targets() {
             let Ok(url) = TargetUrl::parse(url) else { continue };
-            self.egress.vet(&url, audience).await.map_err(|_| CloudError::Blocked(field.name()))?;
+            let vetted =
+                if is_rehearsal() { self.egress.vet_address(&url, audience) } else { self.egress.vet(&url, audience).await };
+            if vetted.is_err() {
+                let pointer = format!("/config/{}", field.name());
+                faults.push(Fault::new(pointer, "target_not_allowed", "the URL's address is not allowed as a target"));
+            }
         }
-        Ok(())
+        faults
     }
 
     /// Verifies a credential that is not stored.
@@ -304,15 +314,22 @@ impl Core {
         tenant: TenantId,
         connection: (ProviderKind, model::ProviderConfig, model::Credential),
     ) -> Result<Verification, Problem> {
+        ensure_no_rehearsal()?;
         let (adapter, access) = self.access(tenant, None, connection, VERIFY_LIMIT);
         Ok(adapters::verify(adapter, &access, VERIFY_LIMIT).await)
     }
 
     /// Verifies the credential of a stored provider.
     pub(crate) async fn verify_stored(&self, provider: &model::Provider) -> Result<Verification, Problem> {
+        ensure_no_rehearsal()?;
         let (adapter, access) = self.reach(provider, VERIFY_LIMIT).map_err(|failure| unsealing_failed(&failure))?;
         Ok(adapters::verify(adapter, &access, VERIFY_LIMIT).await)
     }
+}
+
+/// Ends a rehearsal before it calls a cloud.
+pub(super) fn ensure_no_rehearsal() -> Result<(), StoreError> {
+    if is_rehearsal() { Err(StoreError::Rehearsed) } else { Ok(()) }
 }
 
 /// A credential that cannot be unsealed is not the caller's mistake, but only the caller can fix it.

@@ -18,7 +18,6 @@ use tenantd_store::{Read, StoreError};
 
 use super::{
     super::{
-        error::CloudError,
         fleet::SyncedProvider,
         model::{self, OperationStatus, OperationWork, Phase, ProviderKind, VmState},
         service::NewVms,
@@ -318,10 +317,8 @@ const MAX_TAGS: usize = 40;
 const MAX_KEY_LENGTH: usize = 127;
 const MAX_VALUE_LENGTH: usize = 255;
 
-impl TryFrom<ProvisionVms> for NewVms {
-    type Error = CloudError;
-
-    fn try_from(body: ProvisionVms) -> Result<Self, CloudError> {
+impl From<ProvisionVms> for NewVms {
+    fn from(body: ProvisionVms) -> Self {
         let tags = body.tags.unwrap_or_default();
         let mut faults = Vec::new();
         if !is_region(&body.region) {
@@ -344,10 +341,7 @@ impl TryFrom<ProvisionVms> for NewVms {
                 faults.push(Fault::new(pointer, "not_allowed", format!("tenantd sets the tag {key} itself: use a different key")));
             }
         }
-        if !faults.is_empty() {
-            return Err(CloudError::Invalid(faults));
-        }
-        Ok(Self {
+        Self {
             provider_id: body.provider_id,
             organization_id: body.organization_id,
             name: body.name,
@@ -360,7 +354,8 @@ impl TryFrom<ProvisionVms> for NewVms {
             user_data: body.user_data.map(Secret::new),
             tags,
             count: body.count.unwrap_or(1),
-        })
+            faults,
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use tenantd_base::{
 use tenantd_directory::OrganizationReference;
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter},
+    input::{Filter, Lenient},
     mark::{Marked, Provision},
     need::{Allowed, VmsRead, VmsWrite},
     page::{PageQuery, PageRequest},
@@ -39,7 +39,7 @@ use super::{
     },
     Area,
     operations::operation_path,
-    providers::VERIFY_LIMIT,
+    providers::{VERIFY_LIMIT, ensure_no_rehearsal},
     vm_wire::{Operation, ProvisionVms, Vm, VmGroup, VmList, VmOrder},
     wire::{VerificationCheck, organization},
 };
@@ -174,9 +174,9 @@ impl VmsApi {
         _class: Marked<Provision>,
         query: Filter<ProvisionQuery>,
         idempotency_key: IdempotencyKey,
-        body: Body<ProvisionVms>,
+        body: Lenient<ProvisionVms>,
     ) -> Result<AcceptedOrOk<VmOrder>, Problem> {
-        let new = NewVms::try_from(body.0)?;
+        let new = NewVms::from(body.0);
         if query.0.dry_run.unwrap_or(false) {
             return self.rehearse(&auth, &new).await;
         }
@@ -231,6 +231,7 @@ impl VmsApi {
             let order = show_plan(tx, &plan, now, None)?;
             Ok::<_, CloudError>((plan, order))
         })?;
+        ensure_no_rehearsal()?;
         let OperationWork::Provision { spec, .. } = &plan.operation.work else {
             return Err(Problem::internal("the plan of an order is not a provision operation"));
         };

@@ -12,7 +12,7 @@ use tenantd_base::{
 use tenantd_directory as directory;
 use tenantd_egress::without_query;
 use tenantd_store::{
-    Read, WriteTx,
+    Read, StoreError, WriteTx,
     events::{Act, Changes},
 };
 
@@ -38,6 +38,8 @@ pub(crate) struct NewProvider {
     pub(crate) config: ProviderConfig,
     pub(crate) credential: Credential,
     pub(crate) interval_seconds: u32,
+    /// Fields with an invalid form or a refused target. The service reports them together with its own findings.
+    pub(crate) faults: Vec<Fault>,
 }
 
 /// The changes to a provider. The kind cannot change.
@@ -51,18 +53,18 @@ pub(crate) struct ProviderChange {
     pub(crate) interval_seconds: Option<u32>,
 }
 
-/// Refuses an organization that does not exist or that the caller cannot reach. The caller cannot tell the two apart.
+/// The fault of an organization that does not exist or that the caller cannot reach. The caller cannot tell the two apart.
 pub(super) fn check_organization(
     tx: &impl Read,
     act: &Act,
     reach: &Reach,
     organization: Option<OrganizationId>,
-) -> Result<(), CloudError> {
-    let refuse = |message: &str| Err(CloudError::Invalid(vec![Fault::new("/organization_id", "not_found", message)]));
+) -> Result<Option<Fault>, StoreError> {
+    let refuse = |message: &str| Ok(Some(Fault::new("/organization_id", "not_found", message)));
     match organization {
-        None if reach.covers(None) => Ok(()),
+        None if reach.covers(None) => Ok(None),
         None => refuse("this credential is restricted to some organizations: name one of them"),
-        Some(id) if reach.covers(Some(id)) && directory::organization(tx, act.tenant_id, id)?.is_some() => Ok(()),
+        Some(id) if reach.covers(Some(id)) && directory::organization(tx, act.tenant_id, id)?.is_some() => Ok(None),
         Some(id) => refuse(&format!("the organization {id} was not found")),
     }
 }
@@ -89,6 +91,13 @@ impl Service {
         Ok(Credential::from_sealed(&self.sealer.open(place, &provider.credential.sealed)?)?)
     }
 
+    /// Reports all faults of a new provider at once: the given ones and those that only the store can find.
+    pub(crate) fn check_provider(tx: &impl Read, act: &Act, reach: &Reach, new: &NewProvider) -> Result<(), CloudError> {
+        let mut faults = new.faults.clone();
+        faults.extend(check_organization(tx, act, reach, new.organization_id)?);
+        CloudError::ensure_none(faults)
+    }
+
     pub(crate) fn create_provider(
         &self,
         tx: &mut WriteTx,
@@ -97,7 +106,7 @@ impl Service {
         new: &NewProvider,
         verification: Option<&Verification>,
     ) -> Result<Provider, CloudError> {
-        check_organization(tx, act, reach, new.organization_id)?;
+        Self::check_provider(tx, act, reach, new)?;
         if providers::list(tx, act.tenant_id)?.len() >= self.max_providers {
             return Err(CloudError::LimitReached { most: self.max_providers });
         }
@@ -164,8 +173,10 @@ impl Service {
         if after == before {
             return Ok(before);
         }
-        if after.organization_id != before.organization_id {
-            check_organization(tx, act, reach, after.organization_id)?;
+        if after.organization_id != before.organization_id
+            && let Some(fault) = check_organization(tx, act, reach, after.organization_id)?
+        {
+            return Err(CloudError::Invalid(vec![fault]));
         }
         if providers::name_taken(tx, act.tenant_id, &after.name, Some(id))? {
             return Err(CloudError::NameTaken);

@@ -44,6 +44,8 @@ pub(crate) struct NewVms {
     pub(crate) user_data: Option<Secret>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) count: u32,
+    /// Fields with an invalid form. The service reports them together with its own findings.
+    pub(crate) faults: Vec<Fault>,
 }
 
 impl NewVms {
@@ -77,12 +79,18 @@ impl Service {
         let found = providers::get(tx, (act.tenant_id, new.provider_id))?;
         // A caller restricted to some organizations may order from their providers, and from shared providers for one of them.
         let reachable = |provider: &Provider| provider.organization_id.is_none() || reach.covers(provider.organization_id);
-        let Some(provider) = found.filter(reachable) else {
+        let provider = found.filter(reachable);
+        let mut faults = new.faults.clone();
+        if provider.is_none() {
             let message = format!("the provider {} was not found", new.provider_id);
-            return Err(CloudError::Invalid(vec![Fault::new("/provider_id", "not_found", message)]));
-        };
-        let organization_id = new.organization_id.or(provider.organization_id);
-        check_organization(tx, act, reach, organization_id)?;
+            faults.push(Fault::new("/provider_id", "not_found", message));
+        }
+        let organization_id = new.organization_id.or(provider.as_ref().and_then(|provider| provider.organization_id));
+        // Without an organization in the order, that of the provider counts.
+        if provider.is_some() || organization_id.is_some() {
+            faults.extend(check_organization(tx, act, reach, organization_id)?);
+        }
+        let Some(provider) = provider.filter(|_| faults.is_empty()) else { return Err(CloudError::Invalid(faults)) };
         if !provider.enabled {
             return Err(CloudError::Disabled);
         }

@@ -4,17 +4,20 @@
 //! before those. Each stage waits for the next one, so a stream holds two batches and a few results in memory, regardless of its
 //! length. Committed lines stay committed if the client disconnects before it gets the results. When the client sends them again,
 //! they are unchanged.
+//!
+//! The answer to an array starts when its first element has arrived. Until then, nothing is imported, and a body that is not an
+//! array is refused as a whole. A later error can only end the answer.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use poem_openapi::{Enum, Object, OpenApi, Tags, param::Path};
 use serde::Serialize;
 use serde_with::skip_serializing_none;
-use tokio::task::JoinHandle;
+use tokio::{sync::oneshot, task::JoinHandle};
 
 use tenantd_base::{access::Principal, clocks::Clocks, id::TenantId, quotas::Allowance};
 use tenantd_http::{
-    incoming::{Incoming, Streamed},
+    incoming::{Form, Incoming, Streamed},
     input::Filter,
     need::{Allowed, IngestWrite, LocalOperator},
     outgoing::{Outgoing, StreamError, StreamedLines, Streams},
@@ -41,6 +44,11 @@ use super::{
 const BATCH_LINES: usize = 400;
 /// The maximum size of these lines in bytes.
 const BATCH_BYTES: usize = 1 << 20;
+/// How long the answer waits for the first element of an array. After that, errors are in the last line.
+const FIRST_ELEMENT: Duration = Duration::from_secs(5);
+/// What to do about a body of which nothing could be read.
+const NOTHING_READ: &str =
+    "Nothing was imported. Send the records as one array, or one per line with `Content-Type: application/x-ndjson`.";
 
 #[derive(Tags)]
 enum Area {
@@ -127,8 +135,9 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    /// Starts to process the body. The response streams the results at the same time.
-    fn start(
+    /// Starts to process the body. The response streams the results at the same time. Fails if tenantd cannot find the first
+    /// element of an array.
+    async fn start(
         &self,
         tenant_id: TenantId,
         principal: Arc<Principal>,
@@ -136,9 +145,15 @@ impl Ingest {
         body: Incoming,
     ) -> Result<StreamedLines<IngestAnswer>, Problem> {
         let (ingest, wanted) = (self.clone(), query.answer.unwrap_or_default());
-        StreamedLines::start(&self.imports, tenant_id, |out| {
-            IngestStream { ingest, tenant_id, principal, out, wanted, counts: Counts::default() }.run(body)
-        })
+        let (verdict, decided) = oneshot::channel();
+        let answer = StreamedLines::start(&self.imports, tenant_id, |out| {
+            let verdict = Some(verdict);
+            IngestStream { ingest, tenant_id, principal, out, wanted, counts: Counts::default(), verdict }.run(body)
+        })?;
+        match tokio::time::timeout(FIRST_ELEMENT, decided).await {
+            Ok(Ok(Err(problem))) => Err(problem),
+            _ => Ok(answer),
+        }
     }
 }
 
@@ -153,7 +168,9 @@ impl IngestApi {
     /// `"deleted": true` is removed; jobs cannot be removed. The response has one line per record, in order, and starts while you
     /// still send the body: read it at the same time, or use `answer=errors`. A failed line does not stop the others. You can
     /// safely send the same records again; unchanged records are not written. A line can have at most 256 KiB. If the tenant has
-    /// reached a quota, each line that would exceed it fails with `quota_exceeded`. Lines with `"deleted": true` always work.
+    /// reached a quota, each line that would exceed it fails with `quota_exceeded`. Lines with `"deleted": true` always work. If
+    /// tenantd cannot find the first element of an array, it imports nothing and returns `malformed_json`. If the array is not
+    /// valid after that, the last line of the response has the error.
     #[oai(path = "/ingest", method = "post", operation_id = "ingest")]
     async fn ingest(
         &self,
@@ -161,7 +178,7 @@ impl IngestApi {
         query: Filter<IngestQuery>,
         body: Streamed<Line>,
     ) -> Result<StreamedLines<IngestAnswer>, Problem> {
-        self.0.start(auth.principal.tenant_id, auth.principal, &query.0, body.body)
+        self.0.start(auth.principal.tenant_id, auth.principal, &query.0, body.body).await
     }
 }
 
@@ -184,7 +201,7 @@ impl AdminIngestApi {
         body: Streamed<Line>,
     ) -> Result<StreamedLines<IngestAnswer>, Problem> {
         self.ingest.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
-        self.ingest.start(id.0, auth.principal, &query.0, body.body)
+        self.ingest.start(id.0, auth.principal, &query.0, body.body).await
     }
 }
 
@@ -231,9 +248,27 @@ struct IngestStream {
     out: Outgoing,
     wanted: AnswerLines,
     counts: Counts,
+    /// Reports once whether the body is accepted. `None` afterwards.
+    verdict: Option<oneshot::Sender<Result<(), Problem>>>,
 }
 
 impl IngestStream {
+    /// Lets the answer start.
+    fn accept(&mut self) {
+        if let Some(verdict) = self.verdict.take() {
+            // If nobody waits any more, the answer has started or the client is gone.
+            let _ = verdict.send(Ok(()));
+        }
+    }
+
+    /// Refuses the whole body. Returns the problem if the answer has already started.
+    fn refuse(&mut self, problem: Problem) -> Option<Problem> {
+        match self.verdict.take() {
+            Some(verdict) => verdict.send(Err(problem)).err().and_then(Result::err),
+            None => Some(problem),
+        }
+    }
+
     async fn run(mut self, body: Incoming) -> Result<(), StreamError> {
         let stopped = self.process(body).await?;
         if let Some(cause) = stopped.as_ref().and_then(|problem| problem.cause.as_deref()) {
@@ -257,6 +292,10 @@ impl IngestStream {
 
     /// Processes the body to its end, or until an error that prevents further processing.
     async fn process(&mut self, mut body: Incoming) -> Result<Option<Problem>, StreamError> {
+        // Every line of NDJSON has its own result, so there is nothing to wait for.
+        if body.form == Form::Lines {
+            self.accept();
+        }
         let mut splitter = Some(Splitter::new(body.form));
         let (mut pieces, mut batch, mut stopped) = (Vec::new(), Batch::default(), None);
         let mut committing: Option<JoinHandle<Result<Answers, DirectoryError>>> = None;
@@ -282,11 +321,23 @@ impl IngestStream {
                             Ok(())
                         }
                     };
+                    let is_first = self.verdict.is_some() && pieces.is_empty();
                     if let Err(broken) = read {
-                        (splitter, stopped) = (None, Some(Problem::new(Code::MalformedJson, format!("The body is not valid: {broken}. No further records were read."))));
+                        let rest = if is_first { NOTHING_READ } else { "No further records were read." };
+                        let detail = format!("The body is not valid: {broken}. {rest}");
+                        (splitter, stopped) = (None, Some(Problem::new(Code::MalformedJson, detail)));
+                    }
+                    if is_first && let Some(problem) = stopped.take() {
+                        // The edge reads what is left of the body before it answers.
+                        drop(body);
+                        let late = self.refuse(problem);
+                        return if late.is_some() { Ok(late) } else { Err(StreamError::Unwanted) };
                     }
                     if !pieces.is_empty() {
                         body.took_record();
+                    }
+                    if !pieces.is_empty() || splitter.is_none() {
+                        self.accept();
                     }
                     batch.add(&mut pieces);
                 }

@@ -49,11 +49,13 @@ pub struct UserChange {
 
 impl Directory {
     pub fn create_user(&self, tx: &mut WriteTx, act: &mut Act, new: &NewUser) -> Result<User, DirectoryError> {
+        let email = new.email.as_deref().map(normalize_email).transpose();
+        let (email, ()) = DirectoryError::both(email, check_standing(tx, act, None, new.standing))?;
         let user = User {
             id: UserId::new(act.now, &mut act.entropy),
             tenant_id: act.tenant_id,
             external_id: new.external_id.clone(),
-            email: new.email.as_deref().map(normalize_email).transpose()?,
+            email,
             name: new.name.clone(),
             standing: new.standing,
             status: UserStatus::Active,
@@ -63,7 +65,7 @@ impl Directory {
             sso: None,
             version: 1,
         };
-        check_place(tx, None, &user)?;
+        check_names(tx, None, &user)?;
         repo::put(tx, &user)?;
         organizations::move_member(tx, act.tenant_id, None, user.organization_id(), |members| &mut members.contacts)?;
         self.announce_user(tx, act, &USER_CREATED, &user, None)?;
@@ -129,14 +131,13 @@ impl Directory {
         expected.check(before.version)?;
         let mut after = before.clone();
         after.name = change.name.clone().unwrap_or(after.name);
-        after.email = change.email.clone().try_map(|email| normalize_email(&email))?.apply(after.email);
+        let organization_id = change.organization_id.clone().apply(before.organization_id());
+        after.standing = Standing::Contact { organization_id };
+        let email = change.email.clone().try_map(|email| normalize_email(&email));
+        let (email, ()) = DirectoryError::both(email, check_standing(tx, act, Some(&before), after.standing))?;
+        after.email = email.apply(after.email);
         after.status = change.status.unwrap_or(after.status);
         after.external_id = change.external_id.clone().apply(after.external_id);
-        let organization_id = change.organization_id.clone().apply(before.organization_id());
-        if !act.reach.covers(organization_id) {
-            return Err(DirectoryError::UnknownOrganization);
-        }
-        after.standing = Standing::Contact { organization_id };
         Ok(self.change_user(tx, act, &before, after)?.unwrap_or(before))
     }
 
@@ -154,7 +155,8 @@ impl Directory {
         if before.is_active_admin() && !after.is_active_admin() {
             check_other_admin(tx, before)?;
         }
-        check_place(tx, Some(before), &after)?;
+        check_names(tx, Some(before), &after)?;
+        check_organization(tx, act.tenant_id, before.organization_id(), after.organization_id())?;
         after.updated_at = act.now;
         after.version += 1;
         repo::put(tx, &after)?;
@@ -243,8 +245,32 @@ pub(crate) fn organization_of(tx: &impl Read, user: &User) -> Result<Option<Orga
     }
 }
 
-/// Checks that the email address and external ID are unique and that the organization exists.
-fn check_place(tx: &impl Read, before: Option<&User>, user: &User) -> Result<(), DirectoryError> {
+/// Checks that the organization of a contact exists within reach.
+fn check_standing(tx: &impl Read, act: &Act, before: Option<&User>, standing: Standing) -> Result<(), DirectoryError> {
+    match standing {
+        Standing::Staff { .. } => Ok(()),
+        Standing::Contact { organization_id } if act.reach.covers(organization_id) => {
+            check_organization(tx, act.tenant_id, before.and_then(User::organization_id), organization_id)
+        }
+        Standing::Contact { .. } => Err(DirectoryError::UnknownOrganization),
+    }
+}
+
+/// Checks that a new organization exists.
+fn check_organization(
+    tx: &impl Read,
+    tenant: TenantId,
+    before: Option<OrganizationId>,
+    after: Option<OrganizationId>,
+) -> Result<(), DirectoryError> {
+    match after.filter(|id| before != Some(*id)) {
+        Some(id) if organizations::get(tx, tenant, id)?.is_none() => Err(DirectoryError::UnknownOrganization),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that the email address and external ID are unique.
+fn check_names(tx: &impl Read, before: Option<&User>, user: &User) -> Result<(), DirectoryError> {
     let other = |found: Option<UserId>| found.is_some_and(|id| id != user.id);
     let staff = user.role().is_some();
     if staff && user.email.is_none() {
@@ -260,11 +286,6 @@ fn check_place(tx: &impl Read, before: Option<&User>, user: &User) -> Result<(),
         && other(repo::find_external(tx, user.tenant_id, external_id)?)
     {
         return Err(DirectoryError::ExternalIdTaken);
-    }
-    if let Some(id) = user.organization_id().filter(|id| before.is_none_or(|before| before.organization_id() != Some(*id)))
-        && organizations::get(tx, user.tenant_id, id)?.is_none()
-    {
-        return Err(DirectoryError::UnknownOrganization);
     }
     Ok(())
 }

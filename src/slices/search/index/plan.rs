@@ -147,8 +147,14 @@ impl<'a> Planner<'a> {
     /// numbers by their digits, networks, and beginnings of hardware addresses.
     fn identified_loosely(&self, raw: &str) -> Result<Clause, IndexError> {
         let mut ways = Vec::new();
-        for compact in [text::phone(raw), text::compact(raw)].into_iter().flatten() {
+        if let Some(compact) = text::compact(raw) {
             ways.push(self.token(TokenKind::Compact, &compact)?);
+        }
+        if let Some(phone) = text::phone(raw) {
+            ways.push(self.token(TokenKind::Phone, &phone.digits)?);
+            // One of the two numbers can be in national form.
+            ways.push(self.token(TokenKind::NationalPhone, &phone.digits)?);
+            ways.extend(phone.national.map(|digits| self.token(TokenKind::Phone, &digits)).transpose()?);
         }
         if let Some((first, last)) = text::network(raw) {
             ways.push(self.in_network(&first, &last));

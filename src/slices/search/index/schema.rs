@@ -19,7 +19,7 @@ use super::super::{
 };
 
 /// Increase this with every change of the index contents. An index with a different format is rebuilt.
-pub const FORMAT: u32 = 3;
+pub const FORMAT: u32 = 4;
 
 const TOKENIZER: &str = "tenant";
 /// Separates the tenant and the terms in the text that the tokenizer receives.
@@ -47,8 +47,12 @@ pub enum TokenKind {
     State,
     /// An exact identifier other than the record's id, which is in the [key](Fields::key).
     Identifier,
-    /// An identifier without separators, or the digits of a phone number.
+    /// An identifier without separators.
     Compact,
+    /// The digits of a phone number, without leading zeros.
+    Phone,
+    /// The digits of an international phone number after its country code.
+    NationalPhone,
     /// The whole name.
     Name,
     /// The beginning of the name.
@@ -82,6 +86,8 @@ impl TokenKind {
             Self::Attribute(Attribute::Number) => '#',
             Self::Attribute(Attribute::Address) => 'h',
             Self::Compact => 'c',
+            Self::Phone => 'q',
+            Self::NationalPhone => 'l',
         }
     }
 }
@@ -243,6 +249,13 @@ impl Joined {
     }
 }
 
+fn mark_phones(tokens: &mut Joined, value: &str) {
+    for phone in text::phones(value).into_iter().take(MOST_PHONES) {
+        tokens.mark(TokenKind::Phone, &phone.digits);
+        phone.national.iter().for_each(|digits| tokens.mark(TokenKind::NationalPhone, digits));
+    }
+}
+
 /// Converts a document into the form that the index stores.
 pub fn render(document: &Document) -> TantivyDocument {
     let fields = fields();
@@ -267,10 +280,13 @@ pub fn render(document: &Document) -> TantivyDocument {
     words.iter().flat_map(|word| beginnings(word, LONGEST_GRAM)).for_each(|gram| tokens.mark(TokenKind::Gram, gram));
     beginnings(&whole, LONGEST_START).for_each(|start| tokens.mark(TokenKind::Start, start));
     document.identifiers.iter().for_each(|(_, value)| tokens.mark(TokenKind::Identifier, &text::identifier(value)));
+    mark_phones(&mut tokens, &document.name);
     for (field, value) in document.texts.iter().chain(&document.identifiers) {
         let value = value.get(..value.floor_char_boundary(MOST_TEXT)).unwrap_or_default();
-        let identifier = text::compact(value).filter(|_| COMPACTED.contains(field));
-        text::phones(value).into_iter().take(MOST_PHONES).chain(identifier).for_each(|term| tokens.mark(TokenKind::Compact, &term));
+        if let Some(compact) = text::compact(value).filter(|_| COMPACTED.contains(field)) {
+            tokens.mark(TokenKind::Compact, &compact);
+        }
+        mark_phones(&mut tokens, value);
     }
     for (attribute, value) in &document.attributes {
         tokens.mark(TokenKind::Attribute(*attribute), value);

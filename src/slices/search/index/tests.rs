@@ -168,6 +168,42 @@ fn identifiers_are_found_in_every_spelling() {
 }
 
 #[test]
+fn phone_numbers_are_found_in_every_form() {
+    let directory = tempfile::tempdir().unwrap();
+    let (mut overlay, one) = (empty_overlay(directory.path()), tenant(1));
+    let names = [
+        (1, "Call back 044 123 45 67 today"),
+        (2, "Missed call: +41 44 765 43 21"),
+        (3, "Maintenance 2026-11-18 on 192.168.100.200"),
+        (4, "Case 4471234567"),
+    ];
+    for (number, name) in names {
+        put(&mut overlay, &document(one, number, name));
+    }
+    let view = overlay.publish().unwrap();
+    for (expected, q) in [
+        (1, "0441234567"),
+        (1, "044 123 45 67"),
+        (1, "044/123-45-67"),
+        (1, "+41 44 123 45 67"),
+        (1, "0041441234567"),
+        (1, "call +41 (0)44 1234567"),
+        (2, "+41447654321"),
+        (2, "0447654321"),
+        (2, "044 765 43 21"),
+        (3, "2026-11-18"),
+        (3, "192.168.100.200"),
+    ] {
+        assert_eq!(found(&view, one, q), (vec![expected], 1), "{q}");
+    }
+    for q in ["+49 44 765 43 21", "1234568", "7654321", "20261118", "192168100200", "045 123 45 67"] {
+        assert_eq!(found(&view, one, q).1, 0, "{q}");
+    }
+    assert_eq!(found(&view, one, "call 044 123 45 67").1, 1);
+    assert_eq!(found(&view, one, "printer 044 123 45 67").1, 0, "more terms never find more");
+}
+
+#[test]
 fn a_query_by_time_counts_no_records_of_other_tenants() {
     let directory = tempfile::tempdir().unwrap();
     let mut overlay = empty_overlay(directory.path());

@@ -6,7 +6,7 @@ use tenantd_auth::Manager;
 use tenantd_base::id::IdentityProviderId;
 use tenantd_http::{
     idempotency::IdempotencyKey,
-    input::{Body, Filter, OptionalBody, target},
+    input::{Body, Filter, Lenient, OptionalBody, target},
     need::{Allowed, UsersRead, UsersWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -86,12 +86,12 @@ impl ProvidersApi {
         &self,
         auth: Allowed<UsersWrite>,
         idempotency_key: IdempotencyKey,
-        body: Body<CreateIdentityProvider>,
+        body: Lenient<CreateIdentityProvider>,
     ) -> Result<Created<IdentityProvider>, Problem> {
         let (service, manager) = (self.0.service.clone(), Manager::of(&auth.principal));
         manager.check_every_account().map_err(SsoError::from)?;
-        let new = NewProvider::try_from(body.0)?;
-        self.0.vet(&new.issuer, auth.principal.tenant_kind).await?;
+        let mut new = NewProvider::from(body.0);
+        new.faults.extend(self.0.vet(&new.issuer, auth.principal.tenant_kind).await);
         idempotency_key
             .run(auth.context.guarding_intent(&auth.principal), move |tx, act| {
                 let provider = service.create(tx, act, &manager, &new)?;

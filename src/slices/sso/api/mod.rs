@@ -1,20 +1,16 @@
-//! The HTTP API for identity providers and single sign-on, and the sign-in pages.
+//! The HTTP API for identity providers and single sign-on.
 
 mod collection;
 mod domains;
 mod examples;
-mod password_pages;
 mod record;
-mod sign_in_pages;
 mod sign_on;
 mod trial;
 mod wire;
 
 pub(super) use collection::ProvidersApi;
 pub(super) use domains::AdminDomainsApi;
-pub(super) use password_pages::PasswordPages;
 pub(super) use record::{ApiState, ProviderApi};
-pub(super) use sign_in_pages::SignInPages;
 pub(super) use sign_on::SignOnApi;
 pub(super) use trial::TrialApi;
 pub(super) use wire::provider_fields;
@@ -71,11 +67,6 @@ impl From<SsoError> for Problem {
                 Code::LimitReached,
                 format!("A tenant can have at most {most} identity providers. Delete one that you no longer need."),
             ),
-            SsoError::NotAllowed(_) => {
-                let mut problem = Self::plain(Code::TargetNotAllowed);
-                problem.errors.push(FieldError::pointer("/issuer", "target_not_allowed", "the address is not allowed as a target"));
-                problem
-            }
             SsoError::Invalid(faults) => faults.into(),
             SsoError::Refused(reason) | SsoError::RefusedByProvider { reason, cause: _ } => {
                 Self::new(Code::InvalidCredentials, explain(reason))
@@ -115,7 +106,7 @@ pub(super) fn explain(reason: RefusalReason) -> &'static str {
         RefusalReason::AddressTaken | RefusalReason::OtherIdentity => {
             "Your e-mail address belongs to another account here. Ask an administrator."
         }
-        RefusalReason::WrongPassword | RefusalReason::Throttled | RefusalReason::TenantSuspended => {
+        RefusalReason::WrongPassword | RefusalReason::Throttled | RefusalReason::TenantSuspended | RefusalReason::BadLink => {
             "E-mail address or password is wrong."
         }
         RefusalReason::ProviderGone

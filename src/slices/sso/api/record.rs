@@ -7,7 +7,7 @@ use poem_openapi::{
 };
 
 use tenantd_auth::Manager;
-use tenantd_base::{access::TenantKind, clock::Clock, id::IdentityProviderId};
+use tenantd_base::{access::TenantKind, clock::Clock, fault::Fault, id::IdentityProviderId};
 use tenantd_egress::Egress;
 use tenantd_http::{
     input::{Body, target},
@@ -16,7 +16,7 @@ use tenantd_http::{
     problem::Problem,
     reply::{Changed, Empty, Found, declared},
 };
-use tenantd_store::Store;
+use tenantd_store::{Store, is_rehearsal};
 
 use super::{
     super::{
@@ -148,10 +148,11 @@ impl ProviderApi {
 }
 
 impl ApiState {
-    /// Refuses an issuer whose address is not allowed. Every later request checks it again.
-    pub(super) async fn vet(&self, issuer: &str, tenant: TenantKind) -> Result<(), SsoError> {
-        let url = check_issuer(issuer).map_err(|problem| SsoError::Invalid(vec![error::bad_issuer(problem)]))?;
-        Ok(self.egress.vet(&url, audience_of(tenant)).await?)
+    /// The fault of an issuer whose address is not allowed. A rehearsal looks up no names. Every later request checks it again.
+    pub(super) async fn vet(&self, issuer: &str, tenant: TenantKind) -> Option<Fault> {
+        let (url, audience) = (check_issuer(issuer).ok()?, audience_of(tenant));
+        let vetted = if is_rehearsal() { self.egress.vet_address(&url, audience) } else { self.egress.vet(&url, audience).await };
+        vetted.err().map(|_| error::refused_issuer())
     }
 
     async fn verify_domain(&self, auth: &Allowed<UsersWrite>, id: IdentityProviderId, domain: Domain) -> Result<Verified, Problem> {
@@ -190,8 +191,10 @@ impl ApiState {
             }
         };
         self.store.read(|tx| check_rights(&manager, &repo::get(tx, key)?.ok_or(SsoError::NotFound)?, &change))?;
-        if let Some(issuer) = &change.issuer {
-            self.vet(issuer, auth.principal.tenant_kind).await?;
+        if let Some(issuer) = &change.issuer
+            && let Some(refused) = self.vet(issuer, auth.principal.tenant_kind).await
+        {
+            return Err(SsoError::Invalid(vec![refused]).into());
         }
         let (intent, service) = (auth.context.guarding_intent(&auth.principal), self.service.clone());
         let work = self.store.write(move |tx| service.update(tx, &mut intent.begin(), &manager, id, &if_match, &change));

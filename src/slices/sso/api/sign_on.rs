@@ -1,6 +1,5 @@
 //! `/api/auth/sso`: the redirect to an identity provider, and its callback.
 
-use http::StatusCode;
 use poem::Request;
 use poem_openapi::{
     ApiResponse, Object, OpenApi, Tags,
@@ -12,13 +11,14 @@ use tenantd_auth::RefusalReason;
 use tenantd_base::{
     clock::{Clock, Timestamp},
     id::IdentityProviderId,
+    return_path::ReturnPath,
 };
 use tenantd_http::{
     context::RequestContext,
     credentials::{check_same_origin, cookie, session_cookie, session_token, set_cookie},
     input::{Body, Filter},
     mark::{Marked, SignIn},
-    pages::{Html, PageAnswer, WayOn},
+    pages::{Notice, WayOn},
     problem::Problem,
     reply::Answer,
 };
@@ -27,7 +27,7 @@ use super::{
     super::{
         error::{self, SsoError},
         flow::{self, SignOn, SignOnOutcome, SignOnRequest, StartedSignOn},
-        model::{Domain, ReturnPath, TestSignIn, is_login_hint},
+        model::{Domain, TestSignIn, is_login_hint},
         ticket::SIGN_ON_LIFE,
     },
     explain,
@@ -67,7 +67,7 @@ pub(super) struct BeginSignOn {
     /// The domain of the user's e-mail address, such as `acme.com`.
     #[oai(validator(min_length = 1, max_length = 254))]
     pub(super) domain: String,
-    /// The path on this site to open after the sign-in. Defaults to `/documentation/`.
+    /// The path on this site to open after the sign-in. Defaults to `/`.
     #[oai(validator(min_length = 1, max_length = 1000))]
     pub(super) return_to: Option<String>,
     /// A hint for the provider about the user, such as an e-mail address. Absent if you have none.
@@ -149,6 +149,8 @@ struct TestQuery {
 pub(crate) struct SignOnApi {
     pub(crate) sign_on: SignOn,
     pub(crate) clock: Clock,
+    /// Shows the outcome of a test sign-in.
+    pub(crate) notice: Notice,
 }
 
 #[OpenApi(prefix_path = "/api/auth", tag = "Area::Authentication")]
@@ -191,7 +193,7 @@ impl SignOnApi {
         let context = RequestContext::of(request)?;
         let started = self.sign_on.begin_test(&query.0.link, redirect_uri(&context), self.clock.now()).await?;
         let ticket = set_ticket(context.secure, &started.cookie);
-        Ok(WayOn(PageAnswer::see_other(&started.redirect_url).with_header(http::header::SET_COOKIE, &ticket)))
+        Ok(WayOn::to(&started.redirect_url).with_header(http::header::SET_COOKIE, &ticket))
     }
 
     /// Finish single sign-on
@@ -213,37 +215,34 @@ impl SignOnApi {
         let (login, return_to) = match outcome {
             SignOnOutcome::SignedIn(login, return_to) => (login, return_to),
             SignOnOutcome::Tested { test, reason } => {
-                let answer = PageAnswer::shown(StatusCode::OK, test_page(&test, reason));
-                return Ok(WayOn(answer.with_header(http::header::SET_COOKIE, &forget)));
+                let (title, lines) = test_outcome(&test, reason);
+                return Ok(WayOn::shown((self.notice)(title, &lines)).with_header(http::header::SET_COOKIE, &forget));
             }
         };
         let age = login.session.expires_at.since(context.now).as_secs();
-        let answer = PageAnswer::see_other(return_to.as_str())
+        Ok(WayOn::to(return_to.as_str())
             .with_header(http::header::SET_COOKIE, &session_cookie(secure, login.token.expose(), age))
-            .with_header(http::header::SET_COOKIE, &forget);
-        Ok(WayOn(answer))
+            .with_header(http::header::SET_COOKIE, &forget))
     }
 }
 
-/// The page with the outcome of a test sign-in.
-fn test_page(test: &TestSignIn, reason: Option<RefusalReason>) -> Html {
-    let mut html = Html::new(if test.failure.is_none() { "The test sign-in succeeded" } else { "The test sign-in failed" });
+/// The title and the paragraphs of the page with the outcome of a test sign-in.
+fn test_outcome(test: &TestSignIn, reason: Option<RefusalReason>) -> (&'static str, Vec<String>) {
+    let mut lines = Vec::new();
     match (&test.failure, &test.email) {
         (Some(failure), _) => {
-            html.paragraph(reason.map_or("The sign-in is refused.", explain));
-            html.paragraph(&format!("Reason: {}.", failure.reason));
-            if let Some(cause) = &failure.cause {
-                html.paragraph(&format!("Cause: {cause}."));
-            }
+            lines.push(reason.map_or("The sign-in is refused.", explain).to_owned());
+            lines.push(format!("Reason: {}.", failure.reason));
+            lines.extend(failure.cause.as_ref().map(|cause| format!("Cause: {cause}.")));
         }
         (None, email) => {
             let email = email.as_deref().unwrap_or_default();
             let account = if test.creates_user { "A user would be created." } else { "The user exists." };
-            html.paragraph(&format!("{email} would be signed in. {account}"));
+            lines.push(format!("{email} would be signed in. {account}"));
         }
     }
-    html.paragraph("This was a test: nobody was signed in.");
-    html
+    lines.push("This was a test: nobody was signed in.".to_owned());
+    (if test.failure.is_none() { "The test sign-in succeeded" } else { "The test sign-in failed" }, lines)
 }
 
 fn sign_on_request(body: BeginSignOn, redirect_uri: String) -> Result<SignOnRequest, SsoError> {

@@ -305,17 +305,14 @@ impl Faults {
     }
 }
 
-impl TryFrom<CreateIdentityProvider> for NewProvider {
-    type Error = SsoError;
-
-    fn try_from(body: CreateIdentityProvider) -> Result<Self, SsoError> {
+impl From<CreateIdentityProvider> for NewProvider {
+    fn from(body: CreateIdentityProvider) -> Self {
         let mut faults = Faults::default();
         faults.issuer(&body.issuer);
         let domains = faults.domains(&body.domains);
         let scopes = body.scopes.unwrap_or_else(|| DEFAULT_SCOPES.map(str::to_owned).to_vec());
         faults.scopes(&scopes);
-        faults.none()?;
-        Ok(Self {
+        Self {
             name: body.name,
             issuer: body.issuer,
             client_id: body.client_id,
@@ -325,7 +322,8 @@ impl TryFrom<CreateIdentityProvider> for NewProvider {
             default_role: body.default_role.unwrap_or(Role::Viewer),
             auto_provision: body.auto_provision.unwrap_or(false),
             scopes,
-        })
+            faults: faults.0,
+        }
     }
 }
 

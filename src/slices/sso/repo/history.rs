@@ -1,6 +1,8 @@
 //! The outcomes of the last sign-ons through each provider. They are not part of the provider, so a sign-on does not change its
 //! version.
 
+use std::time::Duration;
+
 use tenantd_base::clock::Timestamp;
 use tenantd_store::{Read, StoreError, Table, WriteTx, catalog, codec::Record};
 
@@ -17,6 +19,12 @@ pub(crate) static HISTORY: Table<ProviderKey, SignOnHistory> = Table::new(catalo
 
 pub(crate) fn get(tx: &impl Read, key: ProviderKey) -> Result<Option<SignOnHistory>, StoreError> {
     HISTORY.get(tx, &key)
+}
+
+/// Whether the last failure is less than `interval` old. A failure in the future does not count: the clock was set back.
+pub(crate) fn has_failed_within(tx: &impl Read, key: ProviderKey, interval: Duration, now: Timestamp) -> Result<bool, StoreError> {
+    let last = get(tx, key)?.and_then(|history| history.last_failure);
+    Ok(last.is_some_and(|failure| failure.at <= now && now < failure.at + interval))
 }
 
 fn change(tx: &mut WriteTx, key: ProviderKey, change: impl FnOnce(&mut SignOnHistory)) -> Result<(), StoreError> {

@@ -1,11 +1,12 @@
-//! The HTTP interface of snapshots and the disk, and the status page.
+//! The HTTP interface of snapshots, the disk and the state of the server.
 
 mod maintenance;
 mod status;
 mod wire;
 
 pub(super) use maintenance::UpkeepApi;
-pub(super) use status::{Readiness, StatusPage};
+pub(super) use status::Readiness;
+pub use status::StatusSource;
 pub(super) use wire::record_schemas;
 
 use tenantd_http::problem::{Code, Problem};

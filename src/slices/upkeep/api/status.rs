@@ -1,18 +1,19 @@
-//! `/status/` and `/readyz`: whether the server is ready, and the state of its components and of the installation. The
-//! `analytics` slice determines the state of the components. **Invariant:** nothing here comes from a tenant.
+//! `/readyz` and what the status page shows: whether the server is ready, and the state of its components and of the installation.
+//! The `analytics` slice determines the state of the components. **Invariant:** nothing here comes from a tenant.
 
-use std::{sync::Arc, time::Duration};
+use std::{future::ready as ready_future, sync::Arc, time::Duration};
 
+use futures_util::future::BoxFuture;
 use http::StatusCode;
 use poem::Response;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 use serde_with::skip_serializing_none;
 
-use tenantd_analytics::{ComponentState, Health, HealthMonitor, SAFE_MODE};
+use tenantd_analytics::{ComponentState, HealthMonitor, SAFE_MODE};
 use tenantd_base::clock::Timestamp;
 use tenantd_http::{
-    pages::{Chart, Html, Mark, Page, PageVisit, Readers, escape, html, json_response},
+    pages::{Page, PageVisit, Readers, json_response},
     problem::Problem,
 };
 use tenantd_store::{
@@ -37,39 +38,47 @@ impl Page for Readiness {
         path == "/readyz"
     }
 
-    fn readers(&self) -> Readers {
+    fn readers(&self, _path: &str) -> Readers {
         Readers::Everyone
     }
 
-    fn answer(&self, _visit: &PageVisit<'_>) -> Result<Response, Problem> {
-        Ok(ready(&self.health))
+    fn answer<'a>(&'a self, _visit: &'a PageVisit<'a>) -> BoxFuture<'a, Result<Response, Problem>> {
+        Box::pin(ready_future(Ok(ready(&self.health))))
     }
 }
 
-/// `/status/`.
+/// What the status page shows.
 #[derive(Debug)]
-pub(crate) struct StatusPage {
+pub struct StatusSource {
     pub(crate) store: Store,
     pub(crate) disk: Arc<Disk>,
     pub(crate) health: Arc<HealthMonitor>,
 }
 
-impl Page for StatusPage {
-    fn serves(&self, path: &str) -> bool {
-        path == "/status/"
+impl StatusSource {
+    /// The state of the server. Operators also see the installation.
+    pub fn report(&self, for_operator: bool) -> Result<Value, Problem> {
+        let health = self.health.health()?;
+        let mut body = json!({
+            "state": health.state(),
+            "version": env!("CARGO_PKG_VERSION"),
+            "started_at": health.started_at,
+            "uptime_seconds": health.now.since(health.started_at).as_secs(),
+            "components": health.components,
+            "queue_depth": health.queue_depth,
+            "history": health.days,
+            "incidents": health.incidents,
+        });
+        note_safe_mode(&self.health, &mut body);
+        if let (Some(seconds), Some(body)) = (health.oldest_undelivered_seconds, body.as_object_mut()) {
+            body.insert("oldest_undelivered_seconds".to_owned(), seconds.into());
+        }
+        if let (true, Some(body)) = (for_operator, body.as_object_mut()) {
+            body.insert("installation".to_owned(), serde_json::to_value(self.facts()?).map_err(Problem::internal)?);
+        }
+        Ok(body)
     }
 
-    fn readers(&self) -> Readers {
-        Readers::EveryoneAndOperators
-    }
-
-    fn answer(&self, visit: &PageVisit<'_>) -> Result<Response, Problem> {
-        let facts = visit.reader.map(|_| self.facts()).transpose()?;
-        page(&self.health, facts.as_ref(), visit.as_json)
-    }
-}
-
-impl StatusPage {
     fn facts(&self) -> Result<InstallationFacts, StoreError> {
         let shown = |run: Run| RunFacts {
             at: run.at,
@@ -140,19 +149,6 @@ impl ScrubFacts {
             parts_done: current.map(|round| round.done.len()),
         }
     }
-
-    fn in_words(&self) -> String {
-        let last = match (self.ended_at, self.seconds, self.records) {
-            (Some(at), Some(seconds), Some(records)) => format!("{at} in {seconds:.1} s: {records} records"),
-            _ => "no round has finished yet".to_owned(),
-        };
-        let found = match self.first_problems.first() {
-            None => String::new(),
-            Some(first) => format!(", {} problems; the first is: {first}", self.problems),
-        };
-        let current = self.began_at.map(|at| format!("; a round is running since {at}")).unwrap_or_default();
-        format!("{last}{found}{current}")
-    }
 }
 
 /// Information about the installation for operators. Unknown values are omitted.
@@ -199,108 +195,5 @@ fn note_safe_mode(source: &HealthMonitor, body: &mut Value) {
     if let (true, Some(body)) = (source.is_safe_mode(), body.as_object_mut()) {
         body.insert("mode".to_owned(), "safe".into());
         body.insert("detail".to_owned(), SAFE_MODE.into());
-    }
-}
-
-fn page(source: &HealthMonitor, facts: Option<&InstallationFacts>, as_json: bool) -> Result<Response, Problem> {
-    let health = source.health()?;
-    if as_json {
-        let mut body = json!({
-            "state": health.state(),
-            "version": env!("CARGO_PKG_VERSION"),
-            "started_at": health.started_at,
-            "uptime_seconds": health.now.since(health.started_at).as_secs(),
-            "components": health.components,
-            "queue_depth": health.queue_depth,
-            "history": health.days,
-            "incidents": health.incidents,
-        });
-        note_safe_mode(source, &mut body);
-        if let (Some(seconds), Some(body)) = (health.oldest_undelivered_seconds, body.as_object_mut()) {
-            body.insert("oldest_undelivered_seconds".to_owned(), seconds.into());
-        }
-        if let (Some(facts), Some(body)) = (facts, body.as_object_mut()) {
-            body.insert("installation".to_owned(), serde_json::to_value(facts).map_err(Problem::internal)?);
-        }
-        return Ok(json_response(StatusCode::OK, &body));
-    }
-    let mut page = Html::new("Status");
-    page.paragraph(&format!("tenantd {}, up since {}.", env!("CARGO_PKG_VERSION"), health.started_at));
-    if source.is_safe_mode() {
-        page.paragraph(SAFE_MODE);
-    }
-    let oldest = health.oldest_undelivered_seconds.map(|seconds| format!(", the oldest for {seconds} seconds")).unwrap_or_default();
-    page.paragraph(&format!("{} event deliveries are queued{oldest}.", health.queue_depth));
-    page.raw(
-        "<table><thead><tr><th scope=\"col\">part</th><th scope=\"col\">state</th><th scope=\"col\"></th></tr></thead><tbody>",
-    );
-    for component in &health.components {
-        let class = if component.state == ComponentState::Operational { "ok" } else { "bad" };
-        page.raw(&format!(
-            "<tr><td>{}</td><td class=\"{class}\">{}</td><td>{}</td></tr>",
-            escape(component.name),
-            component.state.name(),
-            escape(&component.detail)
-        ));
-    }
-    page.raw("</tbody></table><h2>Uptime</h2>");
-    for component in &health.components {
-        uptime(&health, component.name).render(&mut page);
-    }
-    if let Some(facts) = facts {
-        installation(facts, &mut page);
-    }
-    page.raw("<h2>Incidents</h2>");
-    if health.incidents.is_empty() {
-        page.paragraph("No known incidents.");
-    }
-    page.table(
-        &["part", "state", "from", "to", "details"],
-        health.incidents.iter().map(|incident| {
-            let closed = incident.closed_at.map_or_else(|| "still open".to_owned(), |at| at.to_string());
-            let (component, state) = (incident.component.to_owned(), incident.state.name().to_owned());
-            vec![component, state, incident.opened_at.to_string(), closed, incident.detail.clone()]
-        }),
-    );
-    Ok(html(page.finish()))
-}
-
-/// Shown only to operators.
-fn installation(facts: &InstallationFacts, page: &mut Html) {
-    let run = |run: &RunFacts| {
-        let outcome = run.failure.clone().unwrap_or_else(|| format!("good, {} records", run.records));
-        format!("{} in {:.1} s: {outcome} ({})", run.at, run.seconds, run.path)
-    };
-    let number = |number: Option<u64>| number.map(|number| number.to_string());
-    let rows = [
-        ("disk", facts.disk_state.map(str::to_owned)),
-        ("free bytes", number(facts.disk_free_bytes)),
-        ("total bytes", number(facts.disk_total_bytes)),
-        ("reserved bytes", number(facts.disk_reserve_bytes)),
-        ("days until full", facts.days_to_full.map(|days| format!("{days:.1}"))),
-        ("last verified snapshot", facts.last_verified_snapshot.as_ref().map(run)),
-        ("last snapshot failure", facts.last_snapshot_failure.as_ref().map(run)),
-        ("last restore drill", facts.last_drill.as_ref().map(run)),
-        ("last full read of the store", facts.scrub.as_ref().map(ScrubFacts::in_words)),
-        ("last off-site backup", facts.last_offsite_backup.as_ref().map(run)),
-    ];
-    page.raw("<h2>Installation</h2>");
-    page.table(
-        &["property", "value"],
-        rows.into_iter().map(|(what, how)| vec![what.to_owned(), how.unwrap_or_else(|| "unknown".to_owned())]),
-    );
-}
-
-fn uptime(health: &Health, component: &str) -> Chart {
-    let days = health.days.iter().filter(|day| day.component == component);
-    let marks: Vec<Mark> = days.map(|day| Mark { label: day.date.clone(), value: Some(day.uptime_percent) }).collect();
-    let least = marks.iter().filter_map(|mark| mark.value).fold(100.0, f64::min);
-    Chart {
-        id: format!("uptime-{component}"),
-        title: format!("Uptime of {component}"),
-        description: format!("The percentage of each day in which {component} was not down. The lowest value is {least:.2}."),
-        unit: "%",
-        marks,
-        floor: if least > 90.0 { 90.0 } else { 0.0 },
     }
 }

@@ -47,9 +47,9 @@ impl AdminWebhooksApi {
         idempotency_key: IdempotencyKey,
         body: Body<CreateWebhook>,
     ) -> Result<Created<WebhookWithSecret>, Problem> {
-        let new = NewEndpoint::from(body.0);
+        let mut new = NewEndpoint::from(body.0);
         let tenant = self.core.store.read(|tx| self.tenants.get(tx, id.0))?;
-        self.core.vet(&new.url, &new.faults, tenant.kind).await?;
+        new.faults.extend(self.core.vet(&new.url, tenant.kind).await);
         let service = self.core.service.clone();
         let intent = auth.context.intent_in(&auth.principal, tenant.id);
         idempotency_key

@@ -84,8 +84,8 @@ impl WebhooksApi {
         idempotency_key: IdempotencyKey,
         body: Lenient<CreateWebhook>,
     ) -> Result<Created<WebhookWithSecret>, Problem> {
-        let new = NewEndpoint::from(body.0);
-        self.core.vet(&new.url, &new.faults, auth.principal.tenant_kind).await?;
+        let mut new = NewEndpoint::from(body.0);
+        new.faults.extend(self.core.vet(&new.url, auth.principal.tenant_kind).await);
         let (service, held) = (self.core.service.clone(), auth.principal.grants);
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {

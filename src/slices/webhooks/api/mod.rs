@@ -24,7 +24,7 @@ use poem_openapi::Tags;
 use wire::Webhook;
 
 use tenantd_base::clock::Timestamp;
-use tenantd_http::problem::{Code, FieldError, Problem};
+use tenantd_http::problem::{Code, Problem};
 use tenantd_store::Read;
 
 use super::{
@@ -57,11 +57,6 @@ impl From<WebhookError> for Problem {
                 format!("This endpoint already has {most} replays in progress, which is the limit. Wait for one to finish."),
             ),
             WebhookError::Invalid(faults) => faults.into(),
-            WebhookError::Blocked(_) => {
-                let mut problem = Self::new(Code::TargetNotAllowed, "The address of the URL is not allowed as a target.");
-                problem.errors.push(FieldError::pointer("/url", "target_not_allowed", "the address is not allowed as a target"));
-                problem
-            }
             WebhookError::WrongState(status) => Self::new(Code::InvalidTransition, wrong_state(status)),
             WebhookError::EventGone => {
                 Self::new(Code::InvalidTransition, "The event is past its retention, so its body is no longer available.")

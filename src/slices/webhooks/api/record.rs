@@ -101,9 +101,9 @@ pub(super) async fn update(
     if_match: IfMatch,
     body: UpdateWebhook,
 ) -> Result<Changed<Webhook>, Problem> {
-    let change = EndpointChange::from(body);
+    let mut change = EndpointChange::from(body);
     if let Some(url) = &change.url {
-        core.vet(url, &change.faults, auth.principal.tenant_kind).await?;
+        change.faults.extend(core.vet(url, auth.principal.tenant_kind).await);
     }
     let missed = match change.status {
         Some(WantedStatus::Active) => core.missed((auth.principal.tenant_id, id)).await?,

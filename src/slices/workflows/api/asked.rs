@@ -40,7 +40,7 @@ pub(super) struct ReadWorkflows {
     /// With `view=runs`: return only runs in these states.
     #[oai(validator(min_items = 1, max_items = 8))]
     pub(super) status: Option<Vec<RunStatus>>,
-    /// With `view=runs`: return only runs about this record. Accepts its id, or a ticket such as `T-1042`.
+    /// With `view=runs`: return only runs about this record. Accepts its id, or a ticket such as `T-1042` or `1042`.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) subject_id: Option<String>,
     /// With `view=runs`: return only runs that were created after this time.

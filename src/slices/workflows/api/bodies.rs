@@ -35,7 +35,7 @@ pub(super) struct TriggerWorkflow {
     pub(super) workflow_key: Option<String>,
     /// The inputs of the run: an object that matches the workflow's `input_schema`. Defaults to `{}`.
     pub(super) inputs: Option<Any<Value>>,
-    /// The id of the record that the run is about, or a ticket such as `T-1042`. You can list runs by it.
+    /// The id of the record that the run is about, or a ticket such as `T-1042` or `1042`. You can list runs by it.
     #[oai(validator(min_length = 1, max_length = 100))]
     pub(super) subject_id: Option<String>,
     /// Whether to plan every step without changing anything. Defaults to `false`.

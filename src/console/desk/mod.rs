@@ -1,0 +1,185 @@
+//! The desk: the pages on which people work. Each page asks the API for what it shows, with the rights of its reader, and each form asks
+//! the API for what it does.
+//!
+//! **Invariant:** the desk has no power of its own. All it can do is call operations of the API for its reader ([`Visitor`]).
+
+mod devices;
+mod frame;
+mod home;
+mod live;
+mod organizations;
+mod profile;
+mod records;
+mod routes;
+mod search;
+mod tickets;
+mod views;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use http::{StatusCode, header};
+use maud::Markup;
+use poem::Response;
+use serde_json::Value;
+
+use tenantd_http::{
+    credentials,
+    need::Need,
+    pages::{Page, PageVisit, Readers},
+    problem::{Code, Problem},
+};
+
+use self::routes::{Act, ROUTES, Show};
+use crate::{page, refusal::Refusal, visitor, visitor::Visitor};
+
+pub use routes::Route;
+
+/// What a page answers.
+pub(crate) enum Reply {
+    Page(Content),
+    /// A part of a page that the script puts into it.
+    Part(Markup),
+    /// Server-sent events for the script.
+    Events(String),
+    /// Leads on to a path of this site after a form.
+    SeeOther(String),
+}
+
+/// The content of a page in the frame of the desk.
+pub(crate) struct Content {
+    pub(crate) title: String,
+    pub(crate) body: Markup,
+    /// What the reader searched for.
+    pub(crate) search: String,
+    pub(crate) status: StatusCode,
+    pub(crate) live: Option<Live>,
+}
+
+/// The events after which an open page is shown again.
+#[derive(Clone, Debug)]
+pub(crate) struct Live {
+    /// Patterns such as `ticket.*`.
+    pub(crate) kinds: &'static str,
+    /// The record that the page is about. `None`: any of these kinds.
+    pub(crate) record: Option<String>,
+}
+
+impl Content {
+    pub(crate) fn new(title: impl Into<String>, body: Markup) -> Self {
+        Self { title: title.into(), body, search: String::new(), status: StatusCode::OK, live: None }
+    }
+
+    /// The page follows the events of these kinds.
+    pub(crate) fn live(mut self, kinds: &'static str) -> Self {
+        self.live = Some(Live { kinds, record: None });
+        self
+    }
+
+    /// The page follows the events of these kinds about one record.
+    pub(crate) fn live_about(mut self, kinds: &'static str, record: &str) -> Self {
+        self.live = Some(Live { kinds, record: Some(record.to_owned()) });
+        self
+    }
+
+    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
+        self.status = status;
+        self
+    }
+}
+
+/// What the desk knows of a route.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    route: &'static Route,
+    need: Need,
+}
+
+#[derive(Debug)]
+pub struct Desk {
+    places: matchit::Router<Place>,
+}
+
+impl Desk {
+    /// `document` is the published OpenAPI document. What a page needs is what the operations need that it calls.
+    pub fn new(document: &Arc<Value>) -> Result<Self, String> {
+        let needs = needs(document);
+        let mut places = matchit::Router::new();
+        for route in ROUTES {
+            let need = needs.get(route.operation).ok_or_else(|| format!("{}: no operation {}", route.path, route.operation))?;
+            places.insert(route.path, Place { route, need: *need }).map_err(|error| error.to_string())?;
+        }
+        Ok(Self { places })
+    }
+
+    fn place(&self, path: &str) -> Option<(Place, Vec<(String, String)>)> {
+        let found = self.places.at(path).ok()?;
+        let parts = found.params.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        Some((*found.value, parts))
+    }
+
+    async fn page(&self, visit: &PageVisit<'_>) -> Result<Response, Problem> {
+        let (place, parts) = self.place(visit.path).ok_or_else(|| Problem::plain(Code::NotFound))?;
+        let reader = visit.reader.ok_or_else(credentials::missing)?;
+        let (preferences, clock) = visitor::preferences(visit).await;
+        let visitor = Visitor::new(visit, reader, &preferences, &clock, &parts);
+        let outcome = match (visit.form, place.route.show, place.route.act) {
+            (Some(_), _, Some(Act(act))) => act(visitor).await,
+            (None, Some(Show(show)), _) => show(visitor).await,
+            (Some(_), _, None) => return Err(Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, "GET, HEAD")),
+            (None, None, _) => return Err(Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, "POST")),
+        };
+        let content = match outcome {
+            Ok(Reply::Part(part)) => return Ok(page::desk(StatusCode::OK, &part)),
+            Ok(Reply::Events(events)) => return Ok(page::events(events)),
+            Ok(Reply::SeeOther(path)) => return Ok(page::see_other(&path)),
+            Ok(Reply::Page(content)) => content,
+            // The session ended after the page was begun.
+            Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => return Err(refusal.into()),
+            Err(refusal) => refused(&refusal),
+        };
+        Ok(page::desk(content.status, &frame::Frame { visitor: &visitor, content: &content }.render()))
+    }
+}
+
+impl Page for Desk {
+    fn serves(&self, path: &str) -> bool {
+        self.places.at(path).is_ok()
+    }
+
+    fn readers(&self, path: &str) -> Readers {
+        self.place(path).map_or(Readers::Everyone, |(place, _)| Readers::Only(place.need))
+    }
+
+    fn takes_forms(&self, path: &str) -> bool {
+        self.place(path).is_some_and(|(place, _)| place.route.act.is_some())
+    }
+
+    fn answer<'a>(&'a self, visit: &'a PageVisit<'a>) -> BoxFuture<'a, Result<Response, Problem>> {
+        Box::pin(self.page(visit))
+    }
+}
+
+/// The page that says why the API refused what the page needs.
+fn refused(refusal: &Refusal) -> Content {
+    let body = maud::html! {
+        h1 { (refusal.title) }
+        p.lead { (refusal.detail) }
+        @if !refusal.errors.is_empty() {
+            ul { @for error in &refusal.errors { li { (error.message) } } }
+        }
+        p { a href="/" { "Home" } }
+    };
+    Content::new(refusal.title.clone(), body).with_status(refusal.status)
+}
+
+/// What the operations of a document need, by their ids.
+fn needs(document: &Value) -> BTreeMap<&str, Need> {
+    let paths = document.get("paths").and_then(Value::as_object).into_iter().flatten();
+    let operations = paths.flat_map(|(_, methods)| methods.as_object().into_iter().flatten());
+    let need = |operation: &'_ Value| {
+        let need = operation.get("x-need").and_then(Value::as_str).and_then(Need::parse)?;
+        Some(need)
+    };
+    operations.filter_map(|(_, operation)| Some((operation.get("operationId")?.as_str()?, need(operation)?))).collect()
+}

@@ -1,0 +1,76 @@
+//! A problem that the API answered, as a page shows it.
+
+use http::StatusCode;
+use serde::Deserialize;
+
+use tenantd_http::{
+    pages::ApiAnswer,
+    problem::{Code, Problem},
+};
+
+/// Why the API refused a call.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct Refusal {
+    #[serde(default)]
+    pub(crate) code: String,
+    #[serde(default)]
+    pub(crate) title: String,
+    #[serde(default)]
+    pub(crate) detail: String,
+    #[serde(default)]
+    pub(crate) errors: Vec<FieldRefusal>,
+    #[serde(skip)]
+    pub(crate) status: StatusCode,
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, Deserialize)]
+pub(crate) struct FieldRefusal {
+    /// The place in the body, as a JSON pointer.
+    pub(crate) pointer: Option<String>,
+    pub(crate) parameter: Option<String>,
+    pub(crate) message: String,
+}
+
+impl Refusal {
+    /// What the API refused; `None` if it did what was asked.
+    pub(crate) fn of(answer: &ApiAnswer) -> Option<Self> {
+        if !(answer.status.is_client_error() || answer.status.is_server_error()) {
+            return None;
+        }
+        let mut refusal = serde_json::from_value(answer.body.clone()).unwrap_or_else(|_| Self::internal());
+        refusal.status = answer.status;
+        Some(refusal)
+    }
+
+    pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
+        let (name, title) = (code.name().to_owned(), code.title().to_owned());
+        Self { code: name, title, detail: detail.into(), errors: Vec::new(), status: code.status() }
+    }
+
+    /// The answer of the API does not have the form that the page expects.
+    pub(crate) fn internal() -> Self {
+        Self::new(Code::InternalError, "The page could not be made. The log of the server says why.")
+    }
+
+    pub(crate) fn is(&self, code: Code) -> bool {
+        self.code == code.name()
+    }
+
+    /// What is wrong with the field of a body or the parameter with this name.
+    pub(crate) fn about(&self, name: &str) -> Option<&str> {
+        let of_name = |error: &&FieldRefusal| {
+            let pointer = error.pointer.as_deref().and_then(|pointer| pointer.strip_prefix('/'));
+            let field = pointer.map(|pointer| pointer.split('/').next().unwrap_or_default());
+            field == Some(name) || error.parameter.as_deref() == Some(name)
+        };
+        self.errors.iter().find(of_name).map(|error| error.message.as_str())
+    }
+}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        let code = Code::ALL.iter().find(|code| code.name() == refusal.code).copied().unwrap_or(Code::InternalError);
+        Self::new(code, refusal.detail)
+    }
+}

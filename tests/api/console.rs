@@ -1,0 +1,261 @@
+//! The desk of the console: who reaches which page, that forms act only from a page of this site and only once, and what the pages show.
+
+use serde_json::{Value, json};
+
+use tenantd_console::{Desk, Route};
+
+use crate::harness::{Actor, Reply, Tenant, TestApp, with_app};
+
+/// Reads the pages of the desk as a browser does.
+fn browser(actor: &Actor) -> Actor {
+    actor.clone().with("accept", "text/html")
+}
+
+/// The value of a hidden field of a page.
+fn hidden<'a>(page: &'a Reply, name: &str) -> &'a str {
+    let start = format!("name=\"{name}\" value=\"");
+    let rest = page.text.split(start.as_str()).nth(1).unwrap_or_else(|| panic!("no field {name} in {}", page.text));
+    rest.split('"').next().unwrap()
+}
+
+/// The tokens of a form of a page.
+fn tokens(page: &Reply) -> Vec<(String, String)> {
+    ["form_token", "once"].map(|name| (name.to_owned(), hidden(page, name).to_owned())).to_vec()
+}
+
+async fn send(actor: &Actor, path: &str, fields: &[(String, String)]) -> Reply {
+    let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+    actor.post(path).header("accept", "text/html").text("application/x-www-form-urlencoded", body).send().await
+}
+
+fn and(tokens: &[(String, String)], fields: &[(&str, &str)]) -> Vec<(String, String)> {
+    let more = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    tokens.iter().cloned().chain(more).collect()
+}
+
+/// A tenant with one record of each kind, and where the desk shows them.
+struct Office<'a> {
+    tenant: Tenant<'a>,
+    admin: Actor,
+    ticket: Value,
+    organization: String,
+    contact: String,
+    device: String,
+}
+
+impl<'a> Office<'a> {
+    async fn new(app: &'a TestApp, slug: &str) -> Self {
+        let tenant = app.tenant(slug).await;
+        let admin = tenant.admin().await;
+        let organization = tenant.organization("Acme").await;
+        let contact = tenant.contact(&organization, "ada@acme.example").await;
+        let device = tenant.device(&organization, "srv-1").await;
+        let ticket = json!({"subject": "Printer <b>jams</b>", "organization_id": organization, "priority": "high"});
+        let ticket = admin.post("/api/psa/tickets").json(ticket).send().await.ok(201).clone();
+        Self { tenant, admin, ticket, organization, contact, device }
+    }
+
+    /// The path of a route with the records of this tenant.
+    fn path(&self, route: &Route) -> String {
+        let area = route.path.split('/').nth(1).unwrap();
+        let id = match area {
+            "organizations" => self.organization.as_str(),
+            "contacts" => self.contact.as_str(),
+            "devices" => self.device.as_str(),
+            _ => self.ticket["id"].as_str().unwrap(),
+        };
+        route.path.replace("{id}", id).replace("{view}", "viw_01k9z7w3v5e8g9m2n4p6r8t0x1")
+    }
+}
+
+#[tokio::test]
+async fn every_page_refuses_strangers_and_people_without_its_scope() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let other = app.tenant("beta").await.admin().await;
+        let viewer = office.tenant.user("viewer").await;
+        let viewer_tokens = tokens(&browser(&viewer).get("/profile").send().await);
+        let lacking = office.tenant.key(&["quotas:read"]).await;
+        for route in Desk::routes() {
+            let path = office.path(route);
+            let shared = ["/", "/profile"].contains(&route.path);
+            if route.is_shown() {
+                let stranger = browser(&app.anonymous()).get(&path).send().await;
+                assert_eq!(stranger.status, 303, "{path}");
+                assert!(stranger.header("location").starts_with("/sign-in"), "{path}: {}", stranger.header("location"));
+                let without = browser(&lacking).get(&path).send().await;
+                assert_eq!(without.status, if shared { 200 } else { 403 }, "{path}: {}", without.text);
+                let own = browser(&office.admin).get(&path).send().await;
+                assert_eq!(own.status, 200, "{path}: {}", own.text);
+                assert!(!own.text.contains("<b>jams"), "{path}: text of a record is markup");
+                let foreign = browser(&other).get(&path).send().await;
+                let is_record = route.path.contains("{id}");
+                assert_eq!(foreign.status, if is_record { 404 } else { 200 }, "{path}: {}", foreign.text);
+                assert!(!foreign.text.contains("jams") && !foreign.text.contains("srv-1"), "{path} shows another tenant's record");
+            }
+            if route.takes_forms() {
+                let stranger = send(&app.anonymous(), &path, &[]).await;
+                assert_eq!(stranger.status, 401, "{path}");
+                // A viewer may change only what is their own.
+                let own = shared || route.path.contains("/views");
+                let refused = send(&viewer, &path, &viewer_tokens).await;
+                assert_eq!(refused.status == 403, !own, "{path}: {} {}", refused.status, refused.text);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_form_needs_the_token_of_its_own_session_and_this_site() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let other = app.tenant("beta").await.admin().await;
+        let foreign = tokens(&browser(&other).get("/profile").send().await);
+        let own = tokens(&browser(&office.admin).get("/profile").send().await);
+        for route in Desk::routes().iter().filter(|route| route.takes_forms()) {
+            let path = office.path(route);
+            for (fields, case) in [(Vec::new(), "no token"), (foreign.clone(), "the token of another session")] {
+                let refused = send(&office.admin, &path, &fields).await;
+                assert_eq!(refused.status, 403, "{path} with {case}: {}", refused.text);
+                assert!(refused.text.contains("csrf_failed"), "{path} with {case}");
+            }
+            for (name, value) in
+                [("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site"), ("origin", "https://evil.example")]
+            {
+                let refused = send(&office.admin.clone().with(name, value), &path, &own).await;
+                assert_eq!(refused.status, 403, "{path} with {name}: {value}");
+            }
+            let as_foreign = send(&other, &path, &foreign).await;
+            assert!(
+                !route.path.contains("{id}") || matches!(as_foreign.status, 404 | 422),
+                "{path}: {} {}",
+                as_foreign.status,
+                as_foreign.text
+            );
+        }
+        assert_eq!(office.admin.get("/api/psa/tickets?limit=10").send().await.ok(200)["data"].as_array().unwrap().len(), 1);
+        // A key is no browser: it reads pages, and forms do not act for it.
+        let key = app.tenant("gamma").await.key(&["tickets:read", "tickets:write"]).await;
+        assert_eq!(browser(&key).get("/tickets").send().await.status, 200);
+        assert_eq!(send(&key, "/tickets", &own).await.status, 403);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_viewer_sees_no_form_that_the_api_would_refuse() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let viewer = office.tenant.user("viewer").await;
+        for route in Desk::routes().iter().filter(|route| route.is_shown()) {
+            let page = browser(&viewer).get(&office.path(route)).send().await;
+            let forms = page.text.matches("method=\"post\"").count();
+            let allowed = 1
+                + page.text.matches("action=\"/profile\"").count()
+                + ["tickets", "devices"]
+                    .map(|area| page.text.matches(&format!("action=\"/{area}/views")).count())
+                    .iter()
+                    .sum::<usize>();
+            if page.status == 200 && route.path != "/tickets" {
+                assert!(forms <= allowed, "{} shows {forms} forms: {}", route.path, page.text);
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn signing_in_leads_back_to_the_page_that_was_asked_for() {
+    with_app(async |app| {
+        let page = browser(&app.anonymous()).get("/tickets?status=open&q=a%20b").send().await;
+        assert_eq!(page.header("location"), "/sign-in?return_to=%2Ftickets%3Fstatus%3Dopen%26q%3Da%2520b");
+        let form = browser(&app.anonymous()).get(page.header("location")).send().await;
+        assert!(form.text.contains("/tickets?status=open&amp;q=a%20b"), "{}", form.text);
+        assert_eq!(browser(&app.anonymous()).get("/").send().await.header("location"), "/sign-in");
+        let program = app.anonymous().bearer("tck_wrong").get("/tickets").send().await;
+        assert_eq!(program.problem(401), "invalid_credentials", "a program that sends a key is told what is wrong");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_list_takes_the_parameters_of_the_api_and_changes_several_tickets_once() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let admin = browser(&office.admin);
+        let page = admin.get("/tickets").send().await;
+        assert!(page.text.contains("Printer &lt;b&gt;jams&lt;/b&gt;") && page.text.contains("1 ticket"), "{}", page.text);
+        assert!(!admin.get("/tickets?priority=low").send().await.text.contains("Printer"));
+        let wrong = admin.get("/tickets?priority=purple").send().await;
+        assert_eq!(wrong.status, 422);
+        assert!(wrong.text.contains("must be one of"), "{}", wrong.text);
+        let id = office.ticket["id"].as_str().unwrap();
+        let changed = send(&admin, "/tickets?priority=high", &and(&tokens(&page), &[("ids", id), ("priority", "low")])).await;
+        assert_eq!((changed.status, changed.header("location")), (303, "/tickets?priority=high"));
+        assert_eq!(office.admin.get(&format!("/api/psa/tickets/{id}")).send().await.ok(200)["priority"], "low");
+        let none = send(&admin, "/tickets", &and(&tokens(&page), &[("priority", "low")])).await;
+        assert_eq!(none.status, 422, "no ticket is chosen: {}", none.text);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_open_page_hears_of_changes_in_its_own_tenant_and_misses_none() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let other = Office::new(app, "beta").await;
+        let live = "/live?types=ticket.*";
+        let first = browser(&office.admin).get(live).send().await;
+        assert_eq!((first.status, first.header("content-type")), (200, "text/event-stream"));
+        let last_seen = first.text.lines().find_map(|line| line.strip_prefix("id: ")).unwrap().to_owned();
+        assert!(!first.text.contains("data:"), "{}", first.text);
+        let (id, foreign) = (office.ticket["id"].as_str().unwrap(), other.ticket["id"].as_str().unwrap());
+        for (actor, id) in [(&other.admin, foreign), (&office.admin, id)] {
+            actor.patch(&format!("/api/psa/tickets/{id}")).json(json!({"priority": "low"})).send().await.ok(200);
+        }
+        let next = browser(&office.admin).get(live).header("last-event-id", &last_seen).send().await;
+        assert!(next.text.contains(&format!("data: [\"{id}\"]\n\n")) && !next.text.contains(foreign), "{}", next.text);
+        let lacking = office.tenant.key(&["events:read"]).await;
+        assert_eq!(browser(&lacking).get(live).send().await.status, 403, "events of tickets need a scope of their own");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_view_is_saved_where_it_is_used_and_deleted_again() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let admin = browser(&office.admin);
+        for (list, query) in [("/tickets", "priority=high"), ("/devices", "class=server")] {
+            let (at, views) = (format!("{list}?{query}"), format!("{list}/views?{query}"));
+            let page = tokens(&admin.get(&at).send().await);
+            let saved = send(&admin, &views, &and(&page, &[("name", "Mine <i>")])).await;
+            assert_eq!((saved.status, saved.header("location")), (303, at.as_str()), "{}", saved.text);
+            let page = admin.get(&at).send().await;
+            assert!(page.text.contains("Saved: Mine &lt;i&gt;"), "{}", page.text);
+            let again = send(&admin, &views, &and(&tokens(&page), &[("name", "mine <I>")])).await;
+            assert_eq!(again.status, 409, "{}", again.text);
+            assert!(again.text.contains("value=\"mine &lt;I&gt;\""), "{}", again.text);
+            let delete = page.text.split(&format!("action=\"{list}/views/")).nth(1).unwrap().split(['"', '?']).next().unwrap();
+            let deleted = send(&admin, &format!("{list}/views/{delete}?{query}"), &tokens(&page)).await;
+            assert_eq!((deleted.status, deleted.header("location")), (303, at.as_str()), "{}", deleted.text);
+            assert!(!admin.get(&at).send().await.text.contains("Saved: "));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn times_are_in_the_zone_of_the_profile_or_else_of_the_browser() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let with_zone = |zone: &str| browser(&office.admin).with("cookie", &format!("time_zone={zone}"));
+        assert!(browser(&office.admin).get("/").send().await.text.contains(" · UTC"));
+        assert!(with_zone("Asia/Tokyo").get("/").send().await.text.contains(" · Asia/Tokyo"));
+        assert!(with_zone("../../etc/passwd").get("/").send().await.text.contains(" · UTC"));
+        office.admin.patch("/api/auth/preferences").json(json!({"time_zone": "Europe/Berlin"})).send().await.ok(200);
+        assert!(with_zone("Asia/Tokyo").get("/").send().await.text.contains(" · Europe/Berlin"));
+    })
+    .await;
+}

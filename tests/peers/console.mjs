@@ -1,0 +1,260 @@
+// Uses the console with Chromium as people do: by keyboard, with and without scripts, in light, dark and on a narrow screen. axe-core looks
+// for barriers on every page. No page may load anything from another host or break the content security policy.
+//
+// Takes the folder of the npm packages, the file that the server wrote when it was ready, and optionally a folder for screenshots.
+
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join, resolve } from "node:path";
+
+const [packages, ready, pictures] = process.argv.slice(2);
+const require = createRequire(join(resolve(packages), "package.json"));
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const { url, api_key: key, email, password } = JSON.parse(readFileSync(ready, "utf8"));
+
+const FORMS = [
+  { name: "light", colorScheme: "light", viewport: { width: 1280, height: 800 } },
+  { name: "dark", colorScheme: "dark", viewport: { width: 1280, height: 800 } },
+  { name: "narrow", colorScheme: "light", viewport: { width: 390, height: 800 } },
+];
+
+async function api(path, change) {
+  const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
+  const answer = await fetch(url + path, change ? { method: "PATCH", headers, body: JSON.stringify(change) } : { headers });
+  assert.equal(answer.status, 200, path);
+  return answer.json();
+}
+
+/** What a page did that it must not do. */
+function watch(context) {
+  const complaints = [];
+  context.on("request", (request) => {
+    if (!request.url().startsWith(url) && !request.url().startsWith("data:")) complaints.push(`request to ${request.url()}`);
+  });
+  context.on("console", (message) => {
+    if (/security policy/i.test(message.text())) complaints.push(message.text());
+  });
+  context.on("weberror", (error) => complaints.push(String(error.error())));
+  return complaints;
+}
+
+async function signIn(page) {
+  await page.goto(`${url}/`);
+  await page.getByLabel("E-mail address").fill(email);
+  await page.keyboard.press("Enter");
+  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${url}/`);
+}
+
+/** Every page for somebody who is signed in, with records that exist. */
+async function pages() {
+  const first = async (path) => (await api(path)).data[0];
+  const ticket = await first("/api/psa/tickets?status_category=open&limit=1");
+  const answered = await first("/api/psa/tickets?status=resolved&limit=1");
+  const organization = await first("/api/directory/organizations?limit=1");
+  const device = await first("/api/directory/devices?class=server&limit=1");
+  const contact = await first("/api/directory/contacts?limit=1");
+  return [
+    "/",
+    "/tickets",
+    "/tickets?q=nothing-matches-this",
+    "/tickets/new",
+    `/tickets/new?organization_id=${organization.id}`,
+    `/tickets/${ticket.ref}`,
+    `/tickets/${answered.ref}`,
+    "/organizations",
+    "/organizations/new",
+    `/organizations/${organization.id}`,
+    `/organizations/${organization.id}/edit`,
+    `/organizations/${organization.id}/delete`,
+    `/organizations/${organization.id}/contacts`,
+    `/organizations/${organization.id}/contacts/new`,
+    `/contacts/${contact.id}`,
+    `/contacts/${contact.id}/edit`,
+    "/devices",
+    "/devices?group_by=os",
+    "/devices/new",
+    `/devices/${device.id}`,
+    `/devices/${device.id}/edit`,
+    "/search?q=backup",
+    "/search",
+    "/profile",
+    "/tickets/T-999999",
+    "/documentation/",
+    "/documentation/api/",
+    "/documentation/analytics/",
+    "/status/",
+  ];
+}
+
+/** Looks for barriers on every page in every form. Returns how many pages it looked at. */
+async function look(browser, state) {
+  let looked = 0;
+  const all = await pages();
+  for (const { name, ...options } of FORMS) {
+    const context = await browser.newContext({ ...options, storageState: state, bypassCSP: false });
+    const complaints = watch(context);
+    const page = await context.newPage();
+    for (const path of all) {
+      await page.goto(url + path);
+      // The policy of the page forbids foreign scripts, so axe comes through the debugger.
+      const session = await context.newCDPSession(page);
+      await session.send("Runtime.evaluate", { expression: axe });
+      const found = await session.send("Runtime.evaluate", {
+        expression: "axe.run(document, {resultTypes: ['violations']}).then(({violations}) => JSON.stringify(violations.map(({id, nodes}) => [id, nodes.map(({html}) => html.slice(0, 200))])))",
+        awaitPromise: true,
+        returnByValue: true,
+      });
+      assert.equal(found.result.value, "[]", `${name} ${path}`);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      assert.ok(wide <= 0, `${name} ${path} is ${wide} px wider than the screen`);
+      if (pictures) {
+        const file = `${(path === "/" ? "home" : path.slice(1)).replace(/[^a-zA-Z0-9]+/g, "-")}-${name}.png`;
+        await page.screenshot({ path: join(pictures, file), fullPage: false });
+      }
+      await session.detach();
+      looked += 1;
+    }
+    for (const path of ["/sign-in", "/sign-in?password=true", "/set-password?token=wrong"]) {
+      const stranger = await browser.newContext(options);
+      const entry = await stranger.newPage();
+      await entry.goto(url + path);
+      const session = await stranger.newCDPSession(entry);
+      await session.send("Runtime.evaluate", { expression: axe });
+      const found = await session.send("Runtime.evaluate", {
+        expression: "axe.run().then(({violations}) => JSON.stringify(violations.map(({id, nodes}) => [id, nodes.map(({html}) => html)])))",
+        awaitPromise: true,
+        returnByValue: true,
+      });
+      assert.equal(found.result.value, "[]", `${name} ${path}`);
+      if (pictures) await entry.screenshot({ path: join(pictures, `${path.slice(1).replace(/[^a-z]+/g, "-")}-${name}.png`) });
+      await stranger.close();
+      looked += 1;
+    }
+    assert.deepEqual(complaints, [], name);
+    await context.close();
+  }
+  return looked;
+}
+
+/** A technician takes, answers and resolves a ticket by keyboard alone. */
+async function workByKeyboard(page) {
+  await page.goto(`${url}/tickets?status=new`);
+  await page.keyboard.press("j");
+  const reference = await page.evaluate(() => document.activeElement?.closest("tr")?.querySelector("code")?.textContent);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(`${url}/tickets/${reference}`);
+  await page.getByRole("button", { name: "Start work" }).focus();
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => /In progress/.test(document.querySelector("main")?.textContent ?? ""));
+  await page.locator("textarea[name=body]").focus();
+  await page.keyboard.type("We are looking into it.");
+  await page.keyboard.press("Control+Enter");
+  await page.waitForFunction(() => /We are looking into it\./.test(document.querySelector(".timeline")?.textContent ?? ""));
+  await page.getByText("Resolve…").first().focus();
+  await page.keyboard.press("Enter");
+  await page.locator("textarea[name=summary], input[name=summary]").first().focus();
+  await page.keyboard.type("The cable was loose.");
+  await page.keyboard.press("Control+Enter");
+  await page.waitForFunction(() => /Resolved/.test(document.querySelector("main")?.textContent ?? ""));
+  const ticket = await api(`/api/psa/tickets/${reference}`);
+  assert.deepEqual([ticket.status, ticket.resolution.summary, ticket.counts.comments > 0], ["resolved", "The cable was loose.", true]);
+}
+
+/** An evaluator finds the organization with the worst backups from Home. */
+async function findWorstBackup(page) {
+  const worst = (await api("/api/backup/customer-aggregate?sort=score&limit=1")).data[0];
+  await page.goto(`${url}/`);
+  await page.getByRole("link", { name: worst.organization.name }).first().click();
+  await page.waitForURL(`${url}/organizations/${worst.organization.id}`);
+  assert.match(await page.textContent("main"), new RegExp(`\\b${worst.score}\\b`));
+}
+
+/** An analyst finds the devices with a program, and downloads the table. */
+async function findProgram(page) {
+  const device = (await api("/api/directory/devices?class=workstation&limit=1")).data[0];
+  const program = device.software[0].name;
+  await page.goto(`${url}/devices?software=${encodeURIComponent(program)}`);
+  assert.match(await page.textContent("main"), /[0-9]+/);
+  const download = page.waitForEvent("download");
+  await page.getByRole("link", { name: "CSV" }).first().click();
+  const table = readFileSync(await (await download).path(), "utf8");
+  assert.ok(table.split("\n").length > 2, table.slice(0, 300));
+}
+
+/** Anyone finds a device by its hardware address, in another spelling. */
+async function findAddress(page) {
+  const device = (await api("/api/directory/devices?class=server&limit=1")).data[0];
+  const mac = device.network.interfaces[0].mac.toLowerCase().replaceAll(":", "-");
+  await page.goto(`${url}/`);
+  await page.keyboard.press("/");
+  await page.keyboard.type(mac);
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/\/search\?/);
+  await page.getByRole("link", { name: device.name, exact: true }).first().click();
+  await page.waitForURL(`${url}/devices/${device.id}`);
+}
+
+/** Two technicians: one sees what the other does without loading the page again, and nothing is taken away while they write. */
+async function seeChanges(page) {
+  const ticket = (await api("/api/psa/tickets?status_category=open&limit=1")).data[0];
+  const told = page.waitForResponse((response) => response.url().includes("/live?"));
+  await page.goto(`${url}/tickets/${ticket.ref}`);
+  await told;
+  await page.evaluate(() => document.body.setAttribute("data-loaded", "once"));
+  await api(`/api/psa/tickets/${ticket.ref}`, { subject: "The printer burns" });
+  await page.getByRole("heading", { name: "The printer burns" }).waitFor();
+  await page.locator("textarea[name=body]").fill("Half a sen");
+  await api(`/api/psa/tickets/${ticket.ref}`, { subject: "The printer is cold again" });
+  await page.getByText("This page has changed.").waitFor();
+  assert.equal(await page.locator("textarea[name=body]").inputValue(), "Half a sen");
+  assert.equal(await page.locator("body").getAttribute("data-loaded"), "once", "the page was loaded again");
+  await page.getByRole("link", { name: "Show it again" }).click();
+  await page.getByRole("heading", { name: "The printer is cold again" }).waitFor();
+}
+
+/** Somebody without scripts creates a ticket, sends its form twice, and signs out. */
+async function workWithoutScripts(browser) {
+  const context = await browser.newContext({ javaScriptEnabled: false });
+  const complaints = watch(context);
+  const page = await context.newPage();
+  await signIn(page);
+  const organization = (await api("/api/directory/organizations?limit=1")).data[0];
+  await page.goto(`${url}/tickets/new?organization_id=${organization.id}`);
+  await page.getByLabel("Subject").fill("A ticket without scripts");
+  await page.getByRole("button", { name: "Create" }).click();
+  await page.waitForURL(/\/tickets\/T-[0-9]+/);
+  assert.match(await page.textContent("h1"), /A ticket without scripts/);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.waitForURL(/\/sign-in/);
+  await page.goto(`${url}/tickets`);
+  assert.match(page.url(), /\/sign-in\?return_to=/);
+  assert.deepEqual(complaints, []);
+  await context.close();
+}
+
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"],
+});
+try {
+  if (pictures) mkdirSync(pictures, { recursive: true });
+  const context = await browser.newContext({ viewport: FORMS[0].viewport });
+  const complaints = watch(context);
+  const page = await context.newPage();
+  await signIn(page);
+  for (const journey of [findWorstBackup, workByKeyboard, findProgram, findAddress, seeChanges]) {
+    await journey(page);
+    console.log(`journey: ${journey.name}`);
+  }
+  assert.deepEqual(complaints, []);
+  await workWithoutScripts(browser);
+  console.log("journey: workWithoutScripts");
+  const looked = await look(browser, await context.storageState());
+  console.log(`${looked} pages without a barrier`);
+} finally {
+  await browser.close();
+}
