@@ -20,6 +20,7 @@ use tenantd_store::{
     DataDirectory, Installation, Progress, Step, Store, StoreError, WriteTx, events, migration_path, regroup, regroup_by_tenant,
     remove_file, usage, write_private_file,
 };
+use tenantd_tickets as tickets;
 use tenantd_upkeep::{self as upkeep, Places, Run};
 
 use super::{Slices, checked_tables};
@@ -33,6 +34,7 @@ pub const STEPS: &[Step] = &[
     Step { from: 5, advance: to_format_6 },
     Step { from: 6, advance: regroup_by_tenant },
     Step { from: 7, advance: backup::derive_states },
+    Step { from: 8, advance: tickets::index_children },
 ];
 
 /// Numbers the events of each tenant separately, and counts the usage of tenants.

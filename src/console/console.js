@@ -189,6 +189,7 @@ function follow(main) {
   /** @type {EventSource | undefined} */
   let source;
   let waiting = 0;
+  let shown = 0;
   const kinds = (main.dataset.live ?? "").split(" ").map((kind) => `types=${encodeURIComponent(kind)}`).join("&");
   const tell = () => {
     if (document.querySelector(".toast")) return;
@@ -203,6 +204,7 @@ function follow(main) {
   };
   const show = async () => {
     waiting = 0;
+    shown = Date.now();
     if (isInUse(main)) return tell();
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
     if (!answer.ok || answer.redirected) return;
@@ -216,7 +218,7 @@ function follow(main) {
     link?.focus({ preventScroll: true });
   };
   const soon = () => {
-    if (!waiting) waiting = window.setTimeout(() => void show(), 2000);
+    if (!waiting) waiting = window.setTimeout(() => void show(), Math.max(2000, shown + 10_000 - Date.now()));
   };
   const open = () => {
     source = new EventSource(`/live?${kinds}`);

@@ -51,9 +51,9 @@ impl Fields {
         given.map(|name| ((*name).to_owned(), value(self.get(name)))).collect()
     }
 
-    /// A field with words that commas separate.
-    pub(crate) fn words(&self, name: &str) -> Vec<Value> {
-        self.get(name).split(',').map(str::trim).filter(|word| !word.is_empty()).map(Value::from).collect()
+    /// A field with one value on each line.
+    pub(crate) fn each_line(&self, name: &str) -> Vec<Value> {
+        self.get(name).lines().map(str::trim).filter(|line| !line.is_empty()).map(Value::from).collect()
     }
 }
 
@@ -151,10 +151,10 @@ mod tests {
 
     #[test]
     fn an_empty_field_is_left_out_of_a_new_record_and_removes_a_value_of_an_old_one() {
-        let sent = fields(&[("name", " Ada "), ("site", ""), ("ids", "a"), ("ids", "b"), ("tags", "vip, , desk ")]);
+        let sent = fields(&[("name", " Ada "), ("site", ""), ("ids", "a"), ("ids", "b"), ("tags", "vip\r\n\n a, b ")]);
         assert_eq!(Value::Object(sent.filled(&["name", "site", "other"])), json!({"name": "Ada"}));
         assert_eq!(Value::Object(sent.patch(&["name", "site", "other"])), json!({"name": "Ada", "site": null}));
-        assert_eq!((sent.all("ids"), sent.words("tags")), (vec!["a", "b"], vec![json!("vip"), json!("desk")]));
+        assert_eq!((sent.all("ids"), sent.each_line("tags")), (vec!["a", "b"], vec![json!("vip"), json!("a, b")]));
     }
 
     #[test]

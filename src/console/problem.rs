@@ -22,6 +22,7 @@ pub fn problem_page(problem: &Problem, request_id: &str) -> Response {
             p { (problem.shown_detail()) }
             @if errors.len() > 1 { ul { @for error in &errors { li { (error.message) } } } }
         }
+        @if signs_in { p { "If you sent a form, go back first and copy what you wrote. Then sign in and send it again." } }
         @if !signs_in && problem.detail != code.remedy() { (markdown::description(code.remedy())) }
         p {
             @if signs_in { a href=(SIGN_IN) { "Sign in" } } @else { a href="/" { "Home" } }

@@ -46,6 +46,12 @@ impl Query {
         if self.0.iter().any(|(known, _)| known == name) { self } else { self.with(name, value) }
     }
 
+    /// The query without parameters that have no value.
+    pub(crate) fn filled(mut self) -> Self {
+        self.0.retain(|(_, value)| !value.is_empty());
+        self
+    }
+
     /// The path with this query.
     pub(crate) fn at(&self, path: &str) -> String {
         if self.0.is_empty() {

@@ -1,6 +1,6 @@
 //! A problem that the API answered, as a page shows it.
 
-use http::StatusCode;
+use http::{StatusCode, header};
 use serde::Deserialize;
 
 use tenantd_http::{
@@ -21,6 +21,9 @@ pub(crate) struct Refusal {
     pub(crate) errors: Vec<FieldRefusal>,
     #[serde(skip)]
     pub(crate) status: StatusCode,
+    /// When to try again, in seconds.
+    #[serde(skip)]
+    pub(crate) retry_after: Option<u64>,
 }
 
 /// What is wrong with one field.
@@ -40,12 +43,13 @@ impl Refusal {
         }
         let mut refusal = serde_json::from_value(answer.body.clone()).unwrap_or_else(|_| Self::internal());
         refusal.status = answer.status;
+        refusal.retry_after = answer.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Some(refusal)
     }
 
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         let (name, title) = (code.name().to_owned(), code.title().to_owned());
-        Self { code: name, title, detail: detail.into(), errors: Vec::new(), status: code.status() }
+        Self { code: name, title, detail: detail.into(), errors: Vec::new(), status: code.status(), retry_after: None }
     }
 
     /// The answer of the API does not have the form that the page expects.

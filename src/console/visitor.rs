@@ -1,6 +1,6 @@
 //! A visit to a page of the desk: the reader, what the page asks of the API for them, and what their forms ask for.
 
-use http::Method;
+use http::{Method, StatusCode};
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -77,6 +77,14 @@ impl<'a> Visitor<'a> {
         }
     }
 
+    /// A request that means the same if somebody else sends it: `me` becomes the id of the reader.
+    pub(crate) fn shared(&self, target: &str) -> String {
+        match &self.reader.identity {
+            Identity::User { id, .. } => target.replace("assignee_id=me", &format!("assignee_id={id}")),
+            Identity::ApiKey { .. } | Identity::LocalOperator => target.to_owned(),
+        }
+    }
+
     pub(crate) fn fields(&self) -> Fields {
         Fields::new(self.visit.form.unwrap_or_default())
     }
@@ -94,11 +102,11 @@ impl<'a> Visitor<'a> {
         parsed(self.call(Call::get(target)).await?.body)
     }
 
-    /// Reads what the page can do without: nothing if the reader may not see it, or if it does not exist.
+    /// Reads what the page can do without: nothing if the reader may not see it, or if there is no such record.
     pub(crate) async fn read_if_allowed<T: DeserializeOwned>(&self, target: impl Into<String>) -> Result<Option<T>, Refusal> {
         match self.read(target).await {
             Ok(value) => Ok(Some(value)),
-            Err(refusal) if refusal.status.is_client_error() => Ok(None),
+            Err(refusal) if refusal.status.is_client_error() && refusal.status != StatusCode::TOO_MANY_REQUESTS => Ok(None),
             Err(refusal) => Err(refusal),
         }
     }

@@ -1,10 +1,12 @@
 //! The desk of the console: who reaches which page, that forms act only from a page of this site and only once, and what the pages show.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use tenantd_console::{Desk, Route};
 
-use crate::harness::{Actor, Reply, Tenant, TestApp, with_app};
+use crate::harness::{Actor, Reply, Setup, Tenant, TestApp, with_app, with_setup};
 
 /// Reads the pages of the desk as a browser does.
 fn browser(actor: &Actor) -> Actor {
@@ -256,6 +258,104 @@ async fn times_are_in_the_zone_of_the_profile_or_else_of_the_browser() {
         assert!(with_zone("../../etc/passwd").get("/").send().await.text.contains(" · UTC"));
         office.admin.patch("/api/auth/preferences").json(json!({"time_zone": "Europe/Berlin"})).send().await.ok(200);
         assert!(with_zone("Asia/Tokyo").get("/").send().await.text.contains(" · Europe/Berlin"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn searches_and_reports_of_pages_count_against_their_limits() {
+    let limit = "{ credential = 2, tenant = 100 }";
+    let setup = Setup::default().with("rate_limits.search", limit).with("rate_limits.report", limit);
+    with_setup(setup, async |app| {
+        let admin = browser(&app.tenant("acme").await.admin().await);
+        for path in ["/search?q=printer", "/devices?group_by=os"] {
+            assert_eq!([admin.get(path).send().await.status, admin.get(path).send().await.status], [200, 200], "{path}");
+            let refused = admin.get(path).send().await;
+            assert_eq!(refused.status, 429, "{path}: {}", refused.text);
+            assert!(refused.header("retry-after").parse::<u64>().unwrap() > 0, "{path}");
+        }
+    })
+    .await;
+}
+
+/// The comments and the way to earlier ones on a page of a ticket.
+fn conversation(page: &Reply) -> (Vec<usize>, Option<String>) {
+    let numbers = page.text.split("Comment number ").skip(1).filter_map(|rest| rest.split('.').next()?.parse().ok()).collect();
+    let earlier = page.text.split("rel=\"prev\"").next().filter(|_| page.text.contains("rel=\"prev\""));
+    let way = earlier.and_then(|before| before.rsplit("href=\"").next()?.split('"').next().map(|way| way.replace("&amp;", "&")));
+    (numbers, way)
+}
+
+#[tokio::test]
+async fn a_long_conversation_has_pages_without_gap_or_repetition() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let api = format!("/api/psa/tickets/{}", office.ticket["id"].as_str().unwrap());
+        for number in 1..=230 {
+            let comment = json!({"body": format!("Comment number {number}."), "visibility": "internal"});
+            office.admin.post(&format!("{api}/comments")).json(comment).send().await.ok(201);
+            app.advance(Duration::from_secs(1));
+            office.admin.patch(&api).json(json!({"queue": format!("q{number}")})).send().await.ok(200);
+            app.advance(Duration::from_secs(1));
+        }
+        let admin = browser(&office.admin);
+        let (mut found, mut changes, mut way) =
+            (Vec::new(), 0, Some(format!("/tickets/{}", office.ticket["ref"].as_str().unwrap())));
+        while let Some(path) = way {
+            let page = admin.get(path.split('#').next().unwrap()).send().await;
+            assert_eq!(page.status, 200, "{path}: {}", page.text);
+            let (numbers, earlier) = conversation(&page);
+            assert!(numbers.len() <= 100 && numbers.is_sorted(), "{path}: {numbers:?}");
+            changes += page.text.matches("entry event").count();
+            found.splice(0..0, numbers);
+            way = earlier;
+        }
+        assert_eq!(found, (1..=230).collect::<Vec<_>>());
+        assert_eq!(changes, 230);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_form_for_a_ticket_that_is_sent_twice_leads_to_the_same_ticket() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let page = browser(&office.admin).get(&format!("/tickets/new?organization_id={}", office.organization)).send().await;
+        let opened_at = hidden(&page, "opened_at");
+        let fields = [
+            ("organization_id", office.organization.as_str()),
+            ("opened_at", opened_at),
+            ("subject", "The scanner is offline"),
+            ("type", "incident"),
+            ("priority", "low"),
+        ];
+        let first = send(&office.admin, "/tickets/new", &and(&tokens(&page), &fields)).await;
+        let again = send(&office.admin, "/tickets/new", &and(&tokens(&page), &fields)).await;
+        assert_eq!((first.status, first.header("location")), (303, "/tickets/T-2"), "{}", first.text);
+        assert_eq!((again.status, again.header("location")), (303, "/tickets/T-2"), "{}", again.text);
+        app.advance(Duration::from_secs(1));
+        let later = browser(&office.admin).get(&format!("/tickets/new?organization_id={}", office.organization)).send().await;
+        let opened_at = hidden(&later, "opened_at");
+        let fields = fields.map(|(name, value)| if name == "opened_at" { (name, opened_at) } else { (name, value) });
+        let warned = send(&office.admin, "/tickets/new", &and(&tokens(&later), &fields)).await;
+        assert_eq!(warned.status, 200);
+        assert!(warned.text.contains("similar tickets") && warned.text.contains("T-2"), "{}", warned.text);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_of_several_tickets_that_is_refused_keeps_what_was_chosen() {
+    with_app(async |app| {
+        let office = Office::new(app, "acme").await;
+        let id = office.ticket["id"].as_str().unwrap();
+        let page = browser(&office.admin).get("/tickets").send().await;
+        office.admin.patch(&format!("/api/psa/tickets/{id}")).json(json!({"status": "cancelled"})).send().await.ok(200);
+        let fields = and(&tokens(&page), &[("ids", id), ("status", "in_progress"), ("priority", "high")]);
+        let refused = send(&office.admin, "/tickets?sort=number", &fields).await;
+        assert_eq!(refused.status, 409, "{}", refused.text);
+        assert!(refused.text.contains(&format!("value=\"{id}\" checked")), "{}", refused.text);
+        assert!(refused.text.contains("value=\"in_progress\" selected"), "{}", refused.text);
     })
     .await;
 }

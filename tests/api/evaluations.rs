@@ -140,7 +140,7 @@ async fn a_reset_restores_data_and_keeps_credentials() {
 
 #[tokio::test]
 async fn evaluation_tenants_are_marked_and_limited() {
-    let setup = Setup::default().with("rate_limits.report.tenant", 8).with("rate_limits.evaluation_percent", 50);
+    let setup = Setup::default().with("rate_limits.report.tenant", 10).with("rate_limits.evaluation_percent", 50);
     with_setup(setup, async |app| {
         let (created, visitor) = evaluate(app, small("trial", 1)).await;
         assert_eq!(visitor.get("/api/auth/session").send().await.header("x-tenant-kind"), "evaluation");
@@ -160,9 +160,13 @@ async fn evaluation_tenants_are_marked_and_limited() {
             }
             statuses
         };
-        assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 1, "half of eight: {statuses:?}");
+        assert_eq!(
+            statuses.iter().filter(|status| **status == 429).count(),
+            1,
+            "half of ten, and the page has made one: {statuses:?}"
+        );
         let refused = visitor.get(report).send().await;
-        assert!(refused.body["detail"].as_str().unwrap().contains("report_evaluation of 4"), "{}", refused.text);
+        assert!(refused.body["detail"].as_str().unwrap().contains("report_evaluation of 5"), "{}", refused.text);
         assert_ne!(standard.get(report).send().await.status, 429);
         let metrics = app.local().get("/metrics").send().await.text;
         assert!(metrics.contains("tenantd_tenant_requests_total{kind=\"evaluation\"}"), "{metrics}");

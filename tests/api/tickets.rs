@@ -105,6 +105,17 @@ async fn a_number_works_wherever_an_id_does() {
         assert_eq!(child.ok(201)["parent"], json!({"id": first["id"], "ref": "T-1"}));
         create(json!({"subject": "C", "organization_id": organization})).await.ok(201);
         let id = first["id"].as_str().unwrap();
+        let children = async || {
+            let list = key.get(&format!("{TICKETS}?parent_id={id}&include_total=true")).send().await.ok(200).clone();
+            let refs: Vec<Value> = list["data"].as_array().unwrap().iter().map(|child| child["ref"].clone()).collect();
+            (refs, list["page"]["total"].clone())
+        };
+        assert_eq!(children().await, (vec![json!("T-2")], json!(1)));
+        key.patch(&format!("{TICKETS}/T-3")).json(json!({"parent": "T-1"})).send().await.ok(200);
+        key.patch(&format!("{TICKETS}/T-2")).json(json!({"parent": null})).send().await.ok(200);
+        assert_eq!(children().await, (vec![json!("T-3")], json!(1)), "a list follows the parent of each ticket");
+        key.patch(&format!("{TICKETS}/T-3")).json(json!({"parent": null})).send().await.ok(200);
+        key.patch(&format!("{TICKETS}/T-2")).json(json!({"parent": "T-1"})).send().await.ok(200);
         key.patch(&format!("{TICKETS}?id=1")).json(json!({"queue": "a"})).send().await.ok(200);
         key.patch(TICKETS).json(json!({"id": "T-1", "queue": "b"})).send().await.ok(200);
         key.patch(&format!("{TICKETS}?id=T-1")).json(json!({"id": id, "queue": "c"})).send().await.ok(200);

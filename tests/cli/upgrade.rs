@@ -69,6 +69,9 @@ fn stores_of_every_format_are_upgraded() {
         if format == 7 {
             reports_agree_on_protection(&server);
         }
+        if format == 8 {
+            children_are_found(&server);
+        }
         numbers_go_on(&server);
         assert!(text(&server.run(&["check"]).stdout).contains("The store is sound."));
         assert_eq!(server.stop(), Some(0));
@@ -83,6 +86,14 @@ fn stores_of_every_format_are_upgraded() {
         let after = tenantd(&["upgrade", "check", "--data-dir", &path]).output().unwrap();
         assert!(after.status.success() && text(&after.stdout).contains("There is nothing to do."), "{}", text(&after.stdout));
     }
+}
+
+/// Up to format 8 lists could not filter by parent.
+fn children_are_found(server: &Server) {
+    let parent = server.get("/api/psa/tickets?q=parent")["data"][0].clone();
+    let found = server.get(&format!("/api/psa/tickets?parent_id={}", parent["id"].as_str().unwrap()))["data"].clone();
+    let subjects: Vec<&str> = found.as_array().unwrap().iter().filter_map(|child| child["subject"].as_str()).collect();
+    assert_eq!(subjects, ["Child 2", "Child 1"]);
 }
 
 /// Up to format 4 a staff address was unique on the installation. Its owner signs in as before, and other tenants can now use it

@@ -24,6 +24,8 @@ const MINE: &str = "status_category=open&assignee_id=me";
 const UNASSIGNED: &str = "status_category=open&assignee_id=none";
 const LATE: &str = "sla_state=breached";
 const AT_RISK: &str = "sla_state=at_risk";
+/// The urgent tickets that the page shows.
+const URGENT: usize = 8;
 /// An organization with a lower score needs attention.
 const LOW_SCORE: u32 = 70;
 
@@ -115,7 +117,7 @@ fn head(visitor: &Visitor<'_>) -> Markup {
         &html! { (greeting) ", " (name) },
         &html! { (visitor.clock.day(visitor.clock.now, "%A, %-d %B")) " · " (zone) },
         &html! {
-            @if visitor.may(Scope::TicketsRead) { (curl(visitor.visit.base_url, "GET", &format!("{TICKETS}?{MINE}"), None)) }
+            @if visitor.may(Scope::TicketsRead) { (curl(visitor.visit.base_url, "GET", &visitor.shared(&format!("{TICKETS}?{MINE}")), None)) }
             @if visitor.may(Scope::TicketsWrite) { a.button.primary href="/tickets/new" { "New ticket" } }
         },
     )
@@ -127,9 +129,26 @@ async fn count(visitor: &Visitor<'_>, target: &str) -> Result<Option<u64>, Refus
     Ok(visitor.read_if_allowed::<List<Anything>>(target).await?.and_then(|list| list.page.total))
 }
 
-async fn tickets(visitor: &Visitor<'_>, query: &str, limit: u8) -> Result<Vec<TicketRow>, Refusal> {
+async fn tickets(visitor: &Visitor<'_>, query: &str, limit: usize) -> Result<Vec<TicketRow>, Refusal> {
     let list: List<TicketRow> = visitor.read(format!("{TICKETS}?{query}&limit={limit}")).await?;
     Ok(list.data)
+}
+
+/// The tickets that are late, then those that soon are, and if `all`, then the others: each by priority.
+async fn most_urgent(visitor: &Visitor<'_>, query: &str, all: bool) -> Result<Vec<TicketRow>, Refusal> {
+    let states = [Some(LATE), Some(AT_RISK), all.then_some("")];
+    let mut found: Vec<TicketRow> = Vec::new();
+    for state in states.into_iter().flatten() {
+        if found.len() < URGENT {
+            for ticket in tickets(visitor, &format!("{query}&{state}&sort=priority"), URGENT).await? {
+                if !found.iter().any(|known| known.id == ticket.id) {
+                    found.push(ticket);
+                }
+            }
+        }
+    }
+    found.truncate(URGENT);
+    Ok(found)
 }
 
 /// The tickets: figures, the next ones, and the last 30 days.
@@ -144,9 +163,8 @@ async fn desk(visitor: &Visitor<'_>) -> Result<Markup, Refusal> {
     let oldest = tickets(visitor, &format!("{UNASSIGNED}&sort=created_at"), 1).await?;
     let (all_late, all_risk) = try_join(of(format!("{OPEN}&{LATE}")), of(format!("{OPEN}&{AT_RISK}"))).await?;
     // Somebody without tickets of their own helps where it is most urgent.
-    let (title, query) =
-        if mine > 0 { ("Needs me now", MINE.to_owned()) } else { ("Most urgent", format!("{OPEN}&{LATE}&{AT_RISK}")) };
-    let urgent = tickets(visitor, &format!("{query}&sort=due_at"), 8).await?;
+    let (title, query) = if mine > 0 { ("Needs me now", MINE) } else { ("Most urgent", OPEN) };
+    let urgent = most_urgent(visitor, query, mine > 0).await?;
     let opened = charted(visitor, "tickets_created").await?;
     Ok(html! {
         div.figures {
@@ -169,7 +187,7 @@ async fn desk(visitor: &Visitor<'_>) -> Result<Markup, Refusal> {
                         td { (priority_badge(&ticket.priority)) }
                     } } } }
                 }
-                p { a href={ "/tickets?" (query) "&sort=due_at" } { "All of them" } }
+                p { a href={ "/tickets?" (query) "&sort=priority" } { "All open tickets by priority" } }
             }
         }))
         @if let Some(chart) = opened { (card("New tickets, last 30 days", &chart.render())) }

@@ -4,6 +4,7 @@
 //! **Invariant:** the desk has no power of its own. All it can do is call operations of the API for its reader ([`Visitor`]).
 
 mod devices;
+mod find;
 mod frame;
 mod home;
 mod live;
@@ -54,6 +55,8 @@ pub(crate) struct Content {
     pub(crate) search: String,
     pub(crate) status: StatusCode,
     pub(crate) live: Option<Live>,
+    /// When to try again what was refused, in seconds.
+    retry_after: Option<u64>,
 }
 
 /// The events after which an open page is shown again.
@@ -67,7 +70,7 @@ pub(crate) struct Live {
 
 impl Content {
     pub(crate) fn new(title: impl Into<String>, body: Markup) -> Self {
-        Self { title: title.into(), body, search: String::new(), status: StatusCode::OK, live: None }
+        Self { title: title.into(), body, search: String::new(), status: StatusCode::OK, live: None, retry_after: None }
     }
 
     /// The page follows the events of these kinds.
@@ -82,8 +85,10 @@ impl Content {
         self
     }
 
-    pub(crate) fn with_status(mut self, status: StatusCode) -> Self {
-        self.status = status;
+    /// The answer is a refusal.
+    pub(crate) fn refused(mut self, refusal: &Refusal) -> Self {
+        self.status = refusal.status;
+        self.retry_after = refusal.retry_after;
         self
     }
 }
@@ -138,7 +143,11 @@ impl Desk {
             Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => return Err(refusal.into()),
             Err(refusal) => refused(&refusal),
         };
-        Ok(page::desk(content.status, &frame::Frame { visitor: &visitor, content: &content }.render()))
+        let mut response = page::desk(content.status, &frame::Frame { visitor: &visitor, content: &content }.render());
+        if let Some(retry_after) = content.retry_after {
+            response.headers_mut().insert(header::RETRY_AFTER, retry_after.into());
+        }
+        Ok(response)
     }
 }
 
@@ -170,7 +179,7 @@ fn refused(refusal: &Refusal) -> Content {
         }
         p { a href="/" { "Home" } }
     };
-    Content::new(refusal.title.clone(), body).with_status(refusal.status)
+    Content::new(refusal.title.clone(), body).refused(refusal)
 }
 
 /// What the operations of a document need, by their ids.

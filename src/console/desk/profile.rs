@@ -47,7 +47,7 @@ fn page(visitor: &Visitor<'_>, fields: &Fields, refusal: Option<&Refusal>) -> Re
     };
     let content = Content::new("Profile", body);
     Reply::Page(match refusal {
-        Some(refusal) => content.with_status(refusal.status),
+        Some(refusal) => content.refused(refusal),
         None => content,
     })
 }

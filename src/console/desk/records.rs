@@ -10,7 +10,13 @@ pub(super) struct List<T> {
     pub(super) page: PageInfo,
 }
 
-#[derive(Debug, Deserialize)]
+impl<T> Default for List<T> {
+    fn default() -> Self {
+        Self { data: Vec::new(), page: PageInfo::default() }
+    }
+}
+
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct PageInfo {
     pub(super) next_cursor: Option<String>,
     pub(super) total: Option<u64>,

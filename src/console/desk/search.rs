@@ -4,8 +4,11 @@ use maud::{Markup, PreEscaped, html};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+use tenantd_http::problem::Code;
+
 use super::{
     Content, Reply,
+    devices::software_filter,
     records::{Named, PageInfo},
 };
 use crate::{
@@ -63,7 +66,7 @@ impl Hit {
             "ticket" => Some(format!("/tickets/{id}")),
             "device" => Some(format!("/devices/{id}")),
             "organization" => Some(format!("/organizations/{id}")),
-            "software" => Some(format!("/devices?software={id}")),
+            "software" => software_filter(&self.id).map(|filter| format!("/devices?software={}", segment(&filter))),
             // A member of staff has no organization.
             "user" if self.organization.is_some() => Some(format!("/contacts/{id}")),
             _ => None,
@@ -87,7 +90,11 @@ pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
         return Ok(Reply::Page(Content::new("Search", body)));
     }
     let target = query.clone().with("facets", "type").or("limit", "20").at(API);
-    let found: Found = visitor.read(format!("{target}&facets=organization")).await?;
+    let found: Found = match visitor.read(format!("{target}&facets=organization")).await {
+        Ok(found) => found,
+        Err(refusal) if refusal.is(Code::ValidationFailed) => return Ok(not_understood(&text, &refusal)),
+        Err(refusal) => return Err(refusal),
+    };
     let next = found.page.next_cursor.as_deref().map(|cursor| query.clone().with("cursor", cursor).at(PATH));
     let first = (!query.first("cursor").is_empty()).then(|| query.clone().without("cursor").at(PATH));
     let total = found.page.total.unwrap_or_default();
@@ -111,6 +118,21 @@ pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let mut content = Content::new(format!("Search: {text}"), body);
     content.search = text;
     Ok(Reply::Page(content))
+}
+
+/// Says what is wrong with the search, which stays in the field.
+fn not_understood(text: &str, refusal: &Refusal) -> Reply {
+    let body = html! {
+        h1 { "Search" }
+        div.alert role="alert" {
+            strong { (refusal.title) }
+            @if refusal.errors.is_empty() { p { (refusal.detail) } }
+            @for error in &refusal.errors { p { (error.message) } }
+        }
+    };
+    let mut content = Content::new(format!("Search: {text}"), body).refused(refusal);
+    text.clone_into(&mut content.search);
+    Reply::Page(content)
 }
 
 /// What matches while the reader types: the list under the search field.

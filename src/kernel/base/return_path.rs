@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-const MAX_BYTES: usize = 1000;
+const MAX_BYTES: usize = 4000;
 /// Stands for this site while a path is parsed.
 const HERE: &str = "https://here.invalid";
 
@@ -70,7 +70,7 @@ mod tests {
         ] {
             assert_eq!(ReturnPath::parse(bad), None, "{bad:?}");
         }
-        assert_eq!(ReturnPath::parse(&format!("/{}", "a".repeat(1000))), None);
+        assert_eq!(ReturnPath::parse(&format!("/{}", "a".repeat(4000))), None);
         assert_eq!(ReturnPath::parse(ReturnPath::home().as_str()), Some(ReturnPath::home()));
     }
 }

@@ -349,8 +349,8 @@ impl Edge {
             },
         };
         summary.principal.clone_from(&principal);
-        // What a page reads was counted with the page.
-        if !(arrival.from_page && operation.method == Method::GET) {
+        // A page counts as a read, with all records that it reads. Searches and reports are counted where they are made.
+        if !(arrival.from_page && operation.class == RateClass::Read) {
             summary.rate_limit = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client)?;
         }
         match (operation.need, &principal) {

@@ -8,11 +8,15 @@ use super::{
 };
 
 /// The format that this release writes.
-pub const FORMAT: u32 = 8;
+pub const FORMAT: u32 = 9;
 
 /// Indexes that were added or changed after their records existed, with the format since which they are filled.
-const LATER_INDEXES: &[(TableName, u32)] =
-    &[(catalog::TENANTS_BY_EXPIRY, 3), (catalog::API_KEYS_BY_OWNER, 4), (catalog::USERS_BY_LOGIN, 5)];
+const LATER_INDEXES: &[(TableName, u32)] = &[
+    (catalog::TENANTS_BY_EXPIRY, 3),
+    (catalog::API_KEYS_BY_OWNER, 4),
+    (catalog::USERS_BY_LOGIN, 5),
+    (catalog::TICKETS_BY_FACET, 9),
+];
 
 /// The format since which the usage of tenants is exact. The migration to it counts everything again.
 const COUNTED_SINCE: u32 = 6;

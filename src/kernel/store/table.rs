@@ -298,6 +298,21 @@ impl<K: Key, V: Record> Table<K, V> {
         Ok(())
     }
 
+    /// Creates the missing entries of an index for the records that need them, in one transaction. For few records of a large table.
+    pub fn fill_some(&self, tx: &mut WriteTx, index: &Index<K, V>, needs: impl Fn(&V) -> bool) -> Result<(), StoreError> {
+        let mut found = Vec::new();
+        self.scan(tx, &KeyRange::ALL, Direction::Forward, |key, record| {
+            if needs(&record) {
+                found.extend(index.entries(&key, &key.to_bytes(), &record));
+            }
+            Ok(Flow::Continue)
+        })?;
+        for (entry, value) in found {
+            tx.raw_put(index.table.into(), entry, value);
+        }
+        Ok(())
+    }
+
     /// Visits the records of `range` in key order.
     pub fn scan(
         &self,

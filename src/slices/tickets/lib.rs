@@ -28,7 +28,7 @@ use tenantd_base::{
 };
 use tenantd_http::outgoing::Streams;
 use tenantd_store::{
-    Checked, Read, Store, StoreError, WriteTx,
+    Checked, Direction, Progress, Read, Store, StoreError, WriteTx,
     events::{Act, EventKind, Member},
     portable::Portable,
     steps::StepEntry,
@@ -103,6 +103,11 @@ impl Tickets {
     }
 }
 
+/// Makes children that were stored before lists could filter by parent findable.
+pub fn index_children(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    repo::index_children(tx)
+}
+
 /// The number of unfinished tickets of the tenant by status. Omits statuses without tickets.
 pub fn backlog(tx: &impl Read, tenant: TenantId) -> Result<Vec<(Status, u64)>, StoreError> {
     repo::backlog(tx, tenant)
@@ -131,7 +136,7 @@ pub fn tickets_after(tx: &impl Read, after: Option<(TenantId, u64)>, limit: usiz
 
 /// The texts of the first comments on a ticket.
 pub fn comment_texts(tx: &impl Read, ticket: &Ticket, limit: usize) -> Result<Vec<String>, StoreError> {
-    let (comments, _) = repo::comments(tx, (ticket.tenant_id, ticket.number), None, limit)?;
+    let (comments, _) = repo::comments(tx, (ticket.tenant_id, ticket.number), None, limit, Direction::Forward)?;
     Ok(comments.into_iter().map(|comment| comment.body).collect())
 }
 

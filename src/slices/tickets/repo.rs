@@ -23,7 +23,9 @@ use tenantd_base::{
     clocks::{Reading, Timeline},
     id::{OrganizationId, TenantId},
 };
-use tenantd_store::{Counts, Direction, Due, Flow, Key, KeyRange, Read, StoreError, Table, WriteTx, catalog, codec::Record};
+use tenantd_store::{
+    Counts, Direction, Due, Flow, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog, codec::Record,
+};
 
 use self::facets::{BY_ID, BY_TIMER};
 pub(super) use self::portable::{Shapes, portable};
@@ -115,6 +117,11 @@ pub(super) fn insert(tx: &mut WriteTx, ticket: &Ticket) -> Result<(), StoreError
 pub(super) fn update(tx: &mut WriteTx, before: &Ticket, after: &Ticket) -> Result<(), StoreError> {
     counts::moved(tx, after.tenant_id, Some(before), Some(after))?;
     TICKETS.put(tx, &(after.tenant_id, after.number), after)
+}
+
+pub(super) fn index_children(tx: &mut WriteTx) -> Result<Progress, StoreError> {
+    TICKETS.fill_some(tx, &BY_FACET, |ticket| ticket.parent.is_some())?;
+    Ok(Progress::Done)
 }
 
 /// The number of unfinished tickets by status.

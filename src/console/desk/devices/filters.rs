@@ -94,6 +94,14 @@ pub(super) fn controls(query: &Query, offered: &Offered, visitor: &Visitor<'_>, 
     }
 }
 
+/// The filter that finds the devices with a program. `None` if its name would mean something else in a filter.
+pub(in crate::desk) fn software_filter(program: &str) -> Option<String> {
+    // A comma separates the values of a filter, so only the text before it can be asked for.
+    let (start, rest) = program.split_once(',').map_or((program, None), |(start, rest)| (start.trim(), Some(rest)));
+    let is_plain = !start.is_empty() && !start.contains(['<', '>', '=', '*']);
+    is_plain.then(|| if rest.is_some() { format!("{start}*") } else { start.to_owned() })
+}
+
 /// The query without what only chooses a view of the list.
 pub(super) fn filters_only(query: &Query) -> Query {
     VIEW_PARAMETERS.iter().fold(query.clone(), |query, name| query.without(name))

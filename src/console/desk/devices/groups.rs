@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{
     INVENTORY_API, PATH,
-    filters::{GROUPS, filters_only},
+    filters::{GROUPS, filters_only, software_filter},
 };
 use crate::{
     components::{Tone, bar, card, curl, empty, facts, page_head},
@@ -138,31 +138,33 @@ fn name(by: &str, group: &Group, query: &Query) -> Markup {
         "class" | "agent_status" | "patch_status" | "warranty_status" => name_of(value),
         _ => group.name.clone().unwrap_or_else(|| value.clone()),
     };
-    let chosen = narrowed(by, value).into_iter().fold(filters_only(query), |query, (name, value)| query.with(name, &value));
+    let filters = narrowed(by, value);
+    if filters.is_empty() {
+        return html! { (words) };
+    }
+    let chosen = filters.into_iter().fold(filters_only(query), |query, (name, value)| query.with(name, &value));
     html! { a href=(chosen.at(PATH)) data-record { (words) } }
 }
 
 /// The filters of the list that find the devices of a group.
 fn narrowed(by: &str, value: &str) -> Vec<(&'static str, String)> {
     // A comma separates the values of a filter, so only the text before it can be asked for.
-    let part = || value.split(',').next().unwrap_or_default().trim().to_owned();
+    let exact = || match value.split_once(',') {
+        Some((first, _)) => first.trim().to_owned(),
+        None => format!("\"{value}\""),
+    };
     match by {
         "organization" => vec![("organization_id", value.to_owned())],
         "class" => vec![("class", value.to_owned())],
-        "os" => vec![("os_name", part())],
-        "os_version" => match value.rsplit_once(' ') {
-            Some((name, version)) if !value.contains(',') => {
-                vec![("os_name", name.to_owned()), ("os_version", version.to_owned())]
-            }
-            _ => vec![("os_name", part())],
-        },
-        "manufacturer" => vec![("manufacturer", part())],
-        "model" => vec![("model", part())],
+        "os" => vec![("os_name", exact())],
+        "os_version" if value.contains(',') => vec![("os_name", exact())],
+        "os_version" => vec![("os_version", value.to_owned())],
+        "manufacturer" => vec![("manufacturer", exact())],
+        "model" => vec![("model", exact())],
         "agent_status" => vec![("agent_status", value.to_owned())],
         "patch_status" => vec![("patch_status", value.to_owned())],
         "warranty_status" => vec![("warranty_status", value.to_owned())],
-        "software" if value.contains(',') => vec![("software", format!("{}*", part()))],
-        "software" => vec![("software", value.to_owned())],
+        "software" => software_filter(value).map(|filter| ("software", filter)).into_iter().collect(),
         _ => Vec::new(),
     }
 }
@@ -174,7 +176,8 @@ mod tests {
     #[test]
     fn a_group_links_to_filters_that_find_its_devices() {
         let pairs = |by: &str, value: &str| format!("{:?}", narrowed(by, value));
-        assert_eq!(pairs("os_version", "Windows 11 Pro 24H2"), r#"[("os_name", "Windows 11 Pro"), ("os_version", "24H2")]"#);
+        assert_eq!(pairs("os_version", "Windows 11 Pro 24H2"), r#"[("os_version", "Windows 11 Pro 24H2")]"#);
+        assert_eq!(pairs("manufacturer", "HP"), r#"[("manufacturer", "\"HP\"")]"#);
         assert_eq!(pairs("manufacturer", "VMware, Inc."), r#"[("manufacturer", "VMware")]"#);
         assert_eq!(pairs("software", "Tool, x64"), r#"[("software", "Tool*")]"#);
         assert_eq!((share(1, 3), share(0, 0)), (33, 100));

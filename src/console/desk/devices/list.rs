@@ -56,7 +56,7 @@ async fn show(visitor: Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, 
         devices(visitor, &query, &controls).await?
     };
     Ok(Reply::Page(match refusal {
-        Some(refusal) => content.with_status(refusal.status),
+        Some(refusal) => content.refused(refusal),
         None => content,
     }))
 }

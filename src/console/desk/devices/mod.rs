@@ -10,6 +10,7 @@ mod record;
 mod sections;
 
 pub(super) use edit::{change, create, delete, edit, new, show_deletion};
+pub(super) use filters::software_filter;
 pub(super) use list::{delete_view, device_rows, list, save_view};
 pub(super) use one::show;
 pub(super) use record::DeviceRow;

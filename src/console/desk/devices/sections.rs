@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 
 use super::{
-    PATH, list,
+    PATH,
+    filters::software_filter,
+    list,
     record::{Device, Disk, Interface, Package, Volume, memory_size, size, state_badge},
 };
 use crate::{
@@ -229,12 +231,9 @@ pub(super) fn software(device: &Device, wanted: &str) -> Markup {
 }
 
 fn row(package: &Package) -> Vec<Markup> {
-    // A comma separates the values of a filter.
-    let wanted = match package.name.split_once(',') {
-        Some((start, _)) => format!("{}*", start.trim()),
-        None => package.name.clone(),
+    let devices = software_filter(&package.name).map(|filter| Query::default().with("software", &filter).at(PATH));
+    let name = html! {
+        @if let Some(devices) = devices { a href=(devices) title="Devices with this program" { (package.name) } } @else { (package.name) }
     };
-    let name =
-        html! { a href=(Query::default().with("software", &wanted).at(PATH)) title="Devices with this program" { (package.name) } };
     vec![name, optional(package.version.as_deref()), optional(package.publisher.as_deref())]
 }

@@ -75,7 +75,7 @@ impl Deletion<'_> {
         };
         let content = Content::new(title, body);
         Reply::Page(match refusal {
-            Some(refusal) => content.with_status(refusal.status),
+            Some(refusal) => content.refused(refusal),
             None => content,
         })
     }

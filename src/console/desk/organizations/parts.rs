@@ -127,7 +127,7 @@ impl RecordForm<'_> {
         };
         let content = Content::new(self.title, body);
         Reply::Page(match shown.refusal {
-            Some(refusal) => content.with_status(refusal.status),
+            Some(refusal) => content.refused(refusal),
             None => content,
         })
     }

@@ -7,12 +7,16 @@ use tenantd_http::{pages::ApiAnswer, problem::Code};
 
 use super::{
     edit,
-    find::find,
     forms::{Panel, Sent, lines, minutes, renamed, wrong},
     one::{page, path, target},
     record::Ticket,
 };
-use crate::{desk::Reply, form::Fields, refusal::Refusal, visitor::Visitor};
+use crate::{
+    desk::{Reply, find::find},
+    form::Fields,
+    refusal::Refusal,
+    visitor::Visitor,
+};
 
 /// Shows the ticket again after a form, or the form with what is wrong.
 async fn finish(visitor: &Visitor<'_>, panel: Panel, fields: Fields, outcome: Result<(), Refusal>) -> Result<Reply, Refusal> {
@@ -105,8 +109,14 @@ pub(in crate::desk) async fn add_time(visitor: Visitor<'_>) -> Result<Reply, Ref
 
 /// Changes the fields of the ticket that are different in the form.
 pub(in crate::desk) async fn edit_details(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
-    let fields = visitor.fields();
+    let mut fields = visitor.fields();
     let ticket: Ticket = visitor.read(target(&visitor)).await?;
+    if fields.get("contact_id").contains('@') {
+        match find(&visitor, "contacts", fields.get("contact_id"), Some(&ticket.organization.id)).await? {
+            Ok(contact) => fields.set("contact_id", contact.id),
+            Err(message) => return finish(&visitor, Panel::Details, fields, Err(wrong("contact_id", &message))).await,
+        }
+    }
     let outcome = match edit::patch(&fields, &ticket, visitor.clock) {
         Ok(change) if change.is_empty() => Ok(()),
         Ok(change) => patch(&visitor, change).await.map(drop),

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use super::{
     edit::plain,
     forms::Panel,
-    one::{View, unfinished},
+    one::{View, children_of, unfinished},
     priority_badge,
     record::TicketLink,
     sla::Target,
@@ -128,10 +128,18 @@ impl View<'_> {
     fn related(&self) -> Markup {
         let (parent, merged) = (&self.ticket.parent, &self.ticket.merged_into);
         html! {
-            @if parent.is_none() && merged.is_none() {
-                p.muted { "No related tickets." }
-            } @else {
-                (facts(&[("Parent", parent.as_ref().map(TicketLink::show)), ("Merged into", merged.as_ref().map(TicketLink::show))]))
+            @if parent.is_none() && merged.is_none() && self.children.is_empty() { p.muted { "No related tickets." } }
+            (facts(&[("Parent", parent.as_ref().map(TicketLink::show)), ("Merged into", merged.as_ref().map(TicketLink::show))]))
+            @if !self.children.is_empty() {
+                h3 { "Children" }
+                ul.plain {
+                    @for child in self.children {
+                        li { a href={ "/tickets/" (child.reference) } { (child.reference) " " (child.subject) } " " (status_badge(&child.status)) }
+                    }
+                }
+                @if self.all_children > self.children.len() as u64 {
+                    p { a href=(children_of(&self.ticket.id).at("/tickets")) { "All " (self.all_children) " children" } }
+                }
             }
         }
     }

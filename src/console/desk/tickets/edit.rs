@@ -10,7 +10,7 @@ use super::{
     KINDS,
     forms::{Panel, lines, wrong},
     one::View,
-    people::or_none,
+    people::{contact_field, or_none},
     queue::PRIORITIES,
     record::Ticket,
 };
@@ -42,7 +42,7 @@ fn values(ticket: &Ticket, clock: &Clock) -> Fields {
         ("contact_id", ticket.contact.as_ref().map(|contact| contact.id.clone()).unwrap_or_default()),
         ("assignee_id", ticket.assignee.as_ref().map(|assignee| assignee.id.clone()).unwrap_or_default()),
         ("parent", ticket.parent.as_ref().map(|parent| parent.reference.clone()).unwrap_or_default()),
-        ("tags", ticket.tags.join(", ")),
+        ("tags", ticket.tags.join("\n")),
         ("due_at", due.unwrap_or_default()),
     ];
     let mut fields = Fields::default();
@@ -68,7 +68,12 @@ pub(super) fn plain(value: &Value) -> String {
 /// What the form changes. Fields that are as they were are left out.
 pub(super) fn patch(sent: &Fields, ticket: &Ticket, clock: &Clock) -> Result<Map<String, Value>, Refusal> {
     let shown = values(ticket, clock);
-    let is_changed = |name: &str| sent.has(name) && lines(sent.get(name)) != lines(shown.get(name));
+    // A field of one line drops line breaks and surrounding spaces by itself.
+    let as_shown = |name: &str, text: &str| match name {
+        "description" | "tags" => lines(text).trim().to_owned(),
+        _ => text.replace(['\r', '\n'], "").trim().to_owned(),
+    };
+    let is_changed = |name: &str| sent.has(name) && as_shown(name, sent.get(name)) != as_shown(name, shown.get(name));
     let mut patch = Map::new();
     for name in REQUIRED.into_iter().chain(OPTIONAL).filter(|name| is_changed(name)) {
         let text = lines(sent.get(name));
@@ -76,10 +81,13 @@ pub(super) fn patch(sent: &Fields, ticket: &Ticket, clock: &Clock) -> Result<Map
         patch.insert(name.to_owned(), value);
     }
     if is_changed("tags") {
-        patch.insert("tags".to_owned(), sent.words("tags").into());
+        patch.insert("tags".to_owned(), sent.each_line("tags").into());
     }
     if is_changed("due_at") {
         patch.insert("due_at".to_owned(), due(sent.get("due_at"), &clock.zone)?);
+    }
+    if sent.get("new_field").is_empty() && !sent.get("new_value").is_empty() {
+        return Err(wrong("new_field", "Enter the name of the new field."));
     }
     let custom = custom_fields(sent, ticket, is_changed);
     if !custom.is_empty() {
@@ -142,12 +150,12 @@ impl View<'_> {
                     (form.field("priority", "Priority", Control::Choice(&priorities), "", true))
                     (form.field("type", "Type", Control::Choice(&kinds), "", true))
                     @if let Some(contacts) = self.contacts {
-                        (form.field("contact_id", "Contact", Control::Choice(&or_none("Nobody", contacts)), "", false))
+                        (contact_field(&form, contacts, ""))
                     }
                     (form.field("queue", "Queue", Control::Input("text"), "", false))
                     (form.field("category", "Category", Control::Input("text"), "", false))
                     (form.field("due_at", "Due", Control::Input("datetime-local"), "In your time zone.", false))
-                    (form.field("tags", "Tags", Control::Input("text"), "Separate tags with commas.", false))
+                    (form.field("tags", "Tags", Control::Text { rows: 3 }, "One tag on each line.", false))
                     (form.field("parent", "Parent ticket", Control::Input("text"), "The number of the ticket that this one is a part of.", false))
                     (form.field("description", "Description", Control::Text { rows: 6 }, "", false))
                     fieldset #custom_fields {
@@ -204,6 +212,8 @@ mod tests {
         let expected =
             json!({"due_at": "2026-12-01T08:30:00Z", "tags": ["b"], "queue": "Mail", "custom_fields": {"units": 3, "vip": null}});
         assert_eq!(Value::Object(patch(&sent, &ticket, &clock).unwrap()), expected);
+        sent.set("new_value", "5");
+        assert!(patch(&sent, &ticket, &clock).unwrap_err().about("new_field").is_some(), "a value without a name is not dropped");
         sent.set("due_at", "tomorrow");
         assert!(patch(&sent, &ticket, &clock).unwrap_err().about("due_at").is_some());
     }

@@ -29,7 +29,7 @@ pub(super) struct Sent {
 }
 
 /// Refuses a field before the API is asked.
-pub(super) fn wrong(field: &str, message: &str) -> Refusal {
+pub(in crate::desk) fn wrong(field: &str, message: &str) -> Refusal {
     let mut refusal = Refusal::new(Code::ValidationFailed, message);
     refusal.errors.push(FieldRefusal { pointer: Some(format!("/{field}")), parameter: None, message: message.to_owned() });
     refusal

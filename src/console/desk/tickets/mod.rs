@@ -4,7 +4,6 @@ mod actions;
 mod cards;
 mod changes;
 mod edit;
-mod find;
 mod forms;
 mod new;
 mod one;
@@ -22,6 +21,7 @@ use super::records::Named;
 use crate::components::{Tone, badge, words};
 
 pub(super) use actions::{add_time, change_devices, change_status, edit_details, reply};
+pub(super) use forms::wrong;
 pub(super) use new::{create, new};
 pub(super) use one::ticket;
 pub(super) use queue::{change_several, delete_view, queue, save_view};

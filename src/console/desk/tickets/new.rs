@@ -11,7 +11,6 @@ use tenantd_base::access::Scope;
 
 use super::{
     KINDS, TicketRow,
-    find::find,
     forms::{lines, renamed, wrong},
     people::{self, Choices, or_none},
     queue::PRIORITIES,
@@ -21,6 +20,7 @@ use crate::{
     components::{curl, page_head, words},
     desk::{
         Content, Reply,
+        find::find,
         records::{List, Named},
     },
     form::{Control, Fields, Shown},
@@ -74,10 +74,7 @@ pub(in crate::desk) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal>
 
 /// The organization with a name or an ID. A reader who may not see the directory needs the ID.
 async fn organization_of(visitor: &Visitor<'_>, text: &str) -> Result<Result<Named, String>, Refusal> {
-    if visitor.may(Scope::DirectoryRead) {
-        return find(visitor, "organizations", text, None).await;
-    }
-    Ok(Ok(Named { id: text.to_owned(), name: text.to_owned() }))
+    find(visitor, "organizations", text, None).await
 }
 
 pub(in crate::desk) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
@@ -86,12 +83,18 @@ pub(in crate::desk) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refus
         Ok(organization) => organization,
         Err(message) => return choose(&visitor, Some(&wrong("organization", &message))).await,
     };
-    let mut body = fields.filled(&["type", "priority", "contact_id", "assignee_id"]);
+    let mut body = fields.filled(&["type", "priority", "assignee_id"]);
     body.insert("organization_id".to_owned(), organization.id.as_str().into());
     body.insert("subject".to_owned(), fields.get("subject").into());
-    body.insert("tags".to_owned(), fields.words("tags").into());
+    body.insert("tags".to_owned(), fields.each_line("tags").into());
     if !fields.get("description").is_empty() {
         body.insert("description".to_owned(), lines(fields.get("description")).into());
+    }
+    if !fields.get("contact_id").is_empty() {
+        match find(&visitor, "contacts", fields.get("contact_id"), Some(&organization.id)).await? {
+            Ok(contact) => drop(body.insert("contact_id".to_owned(), contact.id.into())),
+            Err(message) => return page(&visitor, &organization, &fields, Some(&wrong("contact_id", &message)), &[]).await,
+        }
     }
     if !fields.get("device").is_empty() {
         match find(&visitor, "devices", fields.get("device"), Some(&organization.id)).await? {
@@ -100,7 +103,10 @@ pub(in crate::desk) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refus
         }
     }
     if fields.get("confirmed").is_empty() {
-        let similar = similar(&visitor, &organization.id, fields.get("subject")).await?;
+        let mut similar = similar(&visitor, &organization.id, fields.get("subject")).await?;
+        // What is newer than the form is no surprise: most often it is the ticket that the form has already created.
+        let opened_at = fields.get("opened_at");
+        similar.retain(|ticket| opened_at.is_empty() || ticket.created_at.as_str() < opened_at);
         if !similar.is_empty() {
             return page(&visitor, &organization, &fields, None, &similar).await;
         }
@@ -187,7 +193,7 @@ async fn choose(visitor: &Visitor<'_>, refusal: Option<&Refusal>) -> Result<Repl
     };
     let content = Content::new("New ticket", body);
     Ok(Reply::Page(match refusal {
-        Some(refusal) => content.with_status(refusal.status),
+        Some(refusal) => content.refused(refusal),
         None => content,
     }))
 }
@@ -204,7 +210,7 @@ async fn page(
     let contacts: Option<Choices> = people::contacts(visitor, &organization.id).await?;
     let choices = |values: &[&str]| values.iter().map(|value| ((*value).to_owned(), words(value))).collect::<Choices>();
     let (priorities, kinds) = (choices(&PRIORITIES), choices(&KINDS));
-    let form = Shown { fields, refusal };
+    let (form, opened_at) = (Shown { fields, refusal }, visitor.visit.now.to_string());
     let example = json!({"organization_id": organization.id, "subject": "Printer on the second floor jams", "priority": "medium"});
     let body = html! {
         (trail())
@@ -216,18 +222,19 @@ async fn page(
         form.record-form method="post" action=(PATH) {
             (visitor.tokens())
             input type="hidden" name="organization_id" value=(organization.id);
+            input type="hidden" name="opened_at" value=(if fields.get("opened_at").is_empty() { &opened_at } else { fields.get("opened_at") });
             (form.summary())
             (warning(similar))
             (form.field("subject", "Subject", Control::Input("text"), "", true))
             (form.field("description", "Description", Control::Text { rows: 8 }, "", false))
             @if let Some(contacts) = &contacts {
-                (form.field("contact_id", "Contact", Control::Choice(&or_none("Nobody", contacts)), "Who reported it.", false))
+                (people::contact_field(&form, contacts, "Who reported it."))
             }
             (form.field("device", "Device", Control::Input("text"), "The whole name or the ID.", false))
             (form.field("type", "Type", Control::Choice(&kinds), "", true))
             (form.field("priority", "Priority", Control::Choice(&priorities), "", true))
             (form.field("assignee_id", "Assignee", Control::Choice(&people), "", false))
-            (form.field("tags", "Tags", Control::Input("text"), "Separate tags with commas.", false))
+            (form.field("tags", "Tags", Control::Text { rows: 2 }, "One tag on each line.", false))
             div.actions {
                 button.primary { @if similar.is_empty() { "Create the ticket" } @else { "Create anyway" } }
                 a.button href="/tickets" { "Cancel" }
@@ -236,7 +243,7 @@ async fn page(
     };
     let content = Content::new("New ticket", body);
     Ok(Reply::Page(match refusal {
-        Some(refusal) => content.with_status(refusal.status),
+        Some(refusal) => content.refused(refusal),
         None => content,
     }))
 }

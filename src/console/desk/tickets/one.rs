@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tenantd_base::access::Scope;
 
 use super::{
+    TicketRow,
     forms::{Panel, Sent},
     people::{self, Choices},
     priority_badge,
@@ -31,6 +32,9 @@ pub(super) struct View<'a> {
     pub(super) ticket: &'a Ticket,
     pub(super) conversation: &'a Conversation,
     pub(super) time_entries: &'a [TimeEntry],
+    /// The first children, and how many there are.
+    pub(super) children: &'a [TicketRow],
+    pub(super) all_children: u64,
     /// Open and waiting tickets of the organization.
     pub(super) unfinished: Option<u64>,
     pub(super) may_write: bool,
@@ -60,6 +64,8 @@ pub(super) async fn page(visitor: &Visitor<'_>, sent: Option<&Sent>) -> Result<R
     let ticket: Ticket = visitor.read(target.clone()).await?;
     let conversation = Conversation::read(visitor, &target).await?;
     let entries: List<TimeEntry> = visitor.read(format!("{target}/time-entries?limit=200")).await?;
+    let children: List<TicketRow> =
+        visitor.read(children_of(&ticket.id).with("limit", "10").with("include_total", "true").at("/api/psa/tickets")).await?;
     let unfinished: List<Value> =
         visitor.read(unfinished(&ticket.organization.id).with("include_total", "true").at("/api/psa/tickets")).await?;
     let may_write = visitor.may(Scope::TicketsWrite);
@@ -76,6 +82,8 @@ pub(super) async fn page(visitor: &Visitor<'_>, sent: Option<&Sent>) -> Result<R
         ticket: &ticket,
         conversation: &conversation,
         time_entries: &entries.data,
+        children: &children.data,
+        all_children: children.page.total.unwrap_or_default(),
         unfinished: unfinished.page.total,
         may_write,
         people: &people,
@@ -85,9 +93,14 @@ pub(super) async fn page(visitor: &Visitor<'_>, sent: Option<&Sent>) -> Result<R
     let content =
         Content::new(format!("{} {}", ticket.reference, ticket.subject), view.render()).live_about("ticket.*", &ticket.id);
     Ok(Reply::Page(match sent {
-        Some(sent) => content.with_status(sent.refusal.status),
+        Some(sent) => content.refused(&sent.refusal),
         None => content,
     }))
+}
+
+/// The children of a ticket in the queue.
+pub(super) fn children_of(id: &str) -> Query {
+    Query::default().with("parent_id", id).with("sort", "number")
 }
 
 /// The open and waiting tickets of an organization.

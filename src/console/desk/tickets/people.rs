@@ -1,10 +1,13 @@
 //! People in the fields of forms: who can be assigned, and who can be the contact.
 
+use maud::Markup;
 use serde::Deserialize;
+
 use tenantd_base::access::{Identity, Scope};
 
 use crate::{
     desk::records::{List, Named},
+    form::{Control, Shown},
     query::Query,
     refusal::Refusal,
     visitor::Visitor,
@@ -54,6 +57,17 @@ pub(super) async fn contacts(visitor: &Visitor<'_>, organization: &str) -> Resul
     let query = Query::default().with("organization_id", organization).with("sort", "name").with("limit", "200");
     let found = visitor.read_if_allowed::<List<Named>>(query.at("/api/directory/contacts")).await?;
     Ok(found.map(|list| list.data.into_iter().map(|contact| (contact.id, contact.name)).collect()))
+}
+
+/// The most contacts that a field offers. A longer list is entered by its e-mail address.
+const MOST_CONTACTS: usize = 200;
+
+/// The field for the contact of a ticket.
+pub(super) fn contact_field(form: &Shown<'_>, contacts: &[(String, String)], hint: &str) -> Markup {
+    if contacts.len() < MOST_CONTACTS {
+        return form.field("contact_id", "Contact", Control::Choice(&or_none("Nobody", contacts)), hint, false);
+    }
+    form.field("contact_id", "Contact", Control::Input("text"), "The e-mail address or the ID. Empty: nobody.", false)
 }
 
 /// Adds a person unless the choices have them.

@@ -5,12 +5,13 @@ use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
 use tenantd_base::access::Scope;
+use tenantd_http::problem::Code;
 
 use super::{TicketRow, people, priority_badge, service_level, status_badge};
 use crate::{
     components::{curl, empty, page_head, pager, words},
     desk::{Content, Reply, records::List, views::Area},
-    form::options,
+    form::{Fields, options},
     query::Query,
     refusal::Refusal,
     visitor::Visitor,
@@ -27,17 +28,23 @@ const VIEWS: Area = Area {
         ("Mine", "status_category=open&status_category=waiting&assignee_id=me"),
         ("Unassigned", "status_category=open&assignee_id=none"),
         ("SLA at risk", "status_category=open&sla_state=at_risk&sla_state=breached"),
-        ("Waiting for customer", "status=waiting_customer"),
+        ("Waiting", "status_category=waiting"),
+        ("Done", "status_category=done"),
     ],
 };
 /// What the queue shows unless the reader asks for something.
 const OPEN: &str = "status_category=open";
-pub(super) const STATUSES: [&str; 7] = ["new", "open", "in_progress", "waiting_customer", "waiting_vendor", "scheduled", "on_hold"];
+/// The statuses by category.
+const STATUSES: [(&str, &[&str]); 3] = [
+    ("open", &["new", "open", "in_progress"]),
+    ("waiting", &["waiting_customer", "waiting_vendor", "scheduled", "on_hold"]),
+    ("done", &["resolved", "closed", "cancelled", "merged"]),
+];
 pub(in crate::desk) const PRIORITIES: [&str; 4] = ["critical", "high", "medium", "low"];
 const SORTS: [(&str, &str); 5] = [
     ("-updated_at", "Last changed"),
     ("priority", "Priority"),
-    ("due_at", "Due next"),
+    ("due_at", "Due date"),
     ("-created_at", "Newest"),
     ("created_at", "Oldest"),
 ];
@@ -81,7 +88,12 @@ async fn show(visitor: Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, 
     let asked = visitor.query();
     let query = if asked == Query::default() { Query::parse(OPEN) } else { asked.clone() };
     let target = query.clone().or("limit", "50").with("include_total", "true").at(API);
-    let tickets: List<TicketRow> = visitor.read(&target).await?;
+    let (tickets, wrong) = match visitor.read::<List<TicketRow>>(&target).await {
+        Ok(tickets) => (tickets, None),
+        Err(refusal) if refusal.is(Code::ValidationFailed) => (List::default(), Some(refusal)),
+        Err(refusal) => return Err(refusal),
+    };
+    let refusal = refusal.or(wrong.as_ref());
     let views = VIEWS.saved(&visitor).await?;
     let may_write = visitor.may(Scope::TicketsWrite);
     let people = if may_write { people::assignees(&visitor).await? } else { people::Choices::new() };
@@ -91,7 +103,7 @@ async fn show(visitor: Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, 
         &html! { (total) @if total == 1 { " ticket" } @else { " tickets" } },
         &html! {
             a.button href=(query.clone().without("cursor").without("limit").with("format", "csv").at(API)) download { "CSV" }
-            (curl(visitor.visit.base_url, "GET", &target, None))
+            (curl(visitor.visit.base_url, "GET", &visitor.shared(&target), None))
             @if may_write { a.button.primary href="/tickets/new" { "New ticket" } }
         },
     );
@@ -99,23 +111,42 @@ async fn show(visitor: Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, 
         (head)
         (VIEWS.chips(&query, views.as_deref(), &visitor, refusal))
         (filter(&query))
-        @if let Some(refusal) = refusal { div.alert role="alert" { strong { (refusal.title) } p { (refusal.detail) } @for error in &refusal.errors { p { (error.message) } } } }
+        @if let Some(refusal) = refusal { (alert(refusal, &tickets.data, &visitor.fields())) }
         @if tickets.data.is_empty() {
             (empty("No ticket matches. Remove a filter, or create a ticket."))
         } @else {
             form method="post" action=(query.at(PATH)) {
                 (visitor.tokens())
                 (table(&tickets.data, may_write, &visitor))
-                @if may_write { (bulk(&people)) }
+                @if may_write { (bulk(&people, &visitor.fields())) }
             }
         }
         (pager(tickets.data.len(), tickets.page.total, next(&query, tickets.page.next_cursor.as_deref()).as_deref(), first(&query).as_deref()))
     };
     let content = Content::new("Tickets", body).live("ticket.*");
     Ok(Reply::Page(match refusal {
-        Some(refusal) => content.with_status(refusal.status),
+        Some(refusal) => content.refused(refusal),
         None => content,
     }))
+}
+
+/// What was refused, with the tickets that it is about.
+fn alert(refusal: &Refusal, tickets: &[TicketRow], fields: &Fields) -> Markup {
+    let ids = fields.all("ids");
+    let about = |pointer: Option<&str>| {
+        let place: usize = pointer?.strip_prefix("/ids/")?.parse().ok()?;
+        let id = ids.get(place)?;
+        tickets.iter().find(|ticket| ticket.id == **id).map(|ticket| ticket.reference.as_str())
+    };
+    html! {
+        div.alert role="alert" {
+            strong { (refusal.title) }
+            @if refusal.errors.is_empty() { p { (refusal.detail) } }
+            @for error in &refusal.errors {
+                p { @if let Some(reference) = about(error.pointer.as_deref()) { (reference) ": " } (error.message) }
+            }
+        }
+    }
 }
 
 fn next(query: &Query, cursor: Option<&str>) -> Option<String> {
@@ -129,12 +160,16 @@ fn first(query: &Query) -> Option<String> {
 fn filter(query: &Query) -> Markup {
     let words_of = |values: &[&str]| values.iter().map(|value| ((*value).to_owned(), words(value))).collect::<Vec<_>>();
     let any = |values: &[&str]| [vec![(String::new(), "Any".to_owned())], words_of(values)].concat();
+    // A status of another category would match nothing.
+    let is_offered = |category: &str| query.first("status_category").is_empty() || query.has("status_category", category);
+    let statuses: Vec<&str> =
+        STATUSES.iter().filter(|(category, _)| is_offered(category)).flat_map(|(_, statuses)| statuses.iter().copied()).collect();
     let kept = query.pairs().filter(|(name, _)| !matches!(*name, "q" | "status" | "priority" | "sort" | "cursor"));
     let sorts: Vec<(String, String)> = SORTS.iter().map(|(value, name)| ((*value).to_owned(), (*name).to_owned())).collect();
     html! {
         form.filter method="get" action=(PATH) role="search" aria-label="Filter tickets" data-filter {
             label { "Words" input type="search" name="q" value=(query.first("q")) maxlength="200"; }
-            label { "Status" select name="status" { (options(&any(&STATUSES), query.first("status"))) } }
+            label { "Status" select name="status" { (options(&any(&statuses), query.first("status"))) } }
             label { "Priority" select name="priority" { (options(&any(&PRIORITIES), query.first("priority"))) } }
             label { "Sort" select name="sort" { (options(&sorts, query.first("sort"))) } }
             @for (name, value) in kept { input type="hidden" name=(name) value=(value); }
@@ -144,6 +179,8 @@ fn filter(query: &Query) -> Markup {
 }
 
 fn table(tickets: &[TicketRow], may_write: bool, visitor: &Visitor<'_>) -> Markup {
+    let fields = visitor.fields();
+    let chosen = fields.all("ids");
     html! {
         div.scroll tabindex="0" role="group" aria-label="Tickets" {
             table.list data-rows {
@@ -154,7 +191,7 @@ fn table(tickets: &[TicketRow], may_write: bool, visitor: &Visitor<'_>) -> Marku
                 tbody {
                     @for ticket in tickets {
                         tr {
-                            @if may_write { td { input type="checkbox" name="ids" value=(ticket.id) aria-label={ "Choose " (ticket.reference) }; } }
+                            @if may_write { td { input type="checkbox" name="ids" value=(ticket.id) checked[chosen.contains(&ticket.id.as_str())] aria-label={ "Choose " (ticket.reference) }; } }
                             td.main { code { (ticket.reference) } " " a href={ "/tickets/" (ticket.reference) } data-record { (ticket.subject) } }
                             td.name { (ticket.organization.link("organizations")) }
                             td { @match &ticket.assignee { Some(assignee) => (assignee.name), None => span.muted { "–" } } }
@@ -171,7 +208,8 @@ fn table(tickets: &[TicketRow], may_write: bool, visitor: &Visitor<'_>) -> Marku
 }
 
 /// What can be done with the chosen tickets.
-fn bulk(people: &[(String, String)]) -> Markup {
+fn bulk(people: &[(String, String)], fields: &Fields) -> Markup {
+    let statuses: Vec<&str> = STATUSES.iter().take(2).flat_map(|(_, statuses)| statuses.iter().copied()).collect();
     let keep = |values: Vec<(String, String)>| [vec![(String::new(), "Keep".to_owned())], values].concat();
     let words_of = |values: &[&str]| values.iter().map(|value| ((*value).to_owned(), words(value))).collect::<Vec<_>>();
     let mut assignees = vec![("none".to_owned(), "Nobody".to_owned())];
@@ -179,9 +217,9 @@ fn bulk(people: &[(String, String)]) -> Markup {
     html! {
         fieldset.bulk {
             legend { "Change the chosen tickets" }
-            label { "Assignee" select name="assignee_id" { (options(&keep(assignees), "")) } }
-            label { "Status" select name="status" { (options(&keep(words_of(&STATUSES)), "")) } }
-            label { "Priority" select name="priority" { (options(&keep(words_of(&PRIORITIES)), "")) } }
+            label { "Assignee" select name="assignee_id" { (options(&keep(assignees), fields.get("assignee_id"))) } }
+            label { "Status" select name="status" { (options(&keep(words_of(&statuses)), fields.get("status"))) } }
+            label { "Priority" select name="priority" { (options(&keep(words_of(&PRIORITIES)), fields.get("priority"))) } }
             button { "Change" }
         }
     }

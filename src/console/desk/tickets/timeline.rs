@@ -16,15 +16,17 @@ use crate::{
     visitor::Visitor,
 };
 
-/// The comments of one page of the API.
-const PAGE_LENGTH: &str = "100";
-const HISTORY_LENGTH: &str = "200";
+const PAGE_LENGTH: usize = 100;
+const HISTORY_LENGTH: usize = 200;
+/// The pages of the history that one page of the conversation reads.
+const HISTORY_PAGES: usize = 2;
 
-/// What a page shows of the conversation. A long conversation has several pages, numbered from the oldest.
+/// What a page shows of the conversation: the newest entries, or those before a time.
 pub(super) struct Conversation {
     entries: Vec<Entry>,
-    older: Option<usize>,
-    newer: Option<usize>,
+    /// The query of the page with the entries before these.
+    older: Option<Query>,
+    is_newest: bool,
     /// The log does not have the first events any more.
     is_truncated: bool,
 }
@@ -39,27 +41,96 @@ enum EntryContent {
     Event { actor: Author, sentence: Markup },
 }
 
-/// Comments that follow each other, the oldest first.
+/// Comments from a cursor on, the newest first.
 struct Comments {
     data: Vec<Comment>,
-    older: Option<usize>,
-    newer: Option<usize>,
+    next: Option<String>,
+}
+
+/// Events from a cursor on, the newest first.
+struct Events {
+    data: Vec<Event>,
+    names: Names,
+    /// The cursor of the last page that was read; empty for the first one.
+    last_page: String,
+    next: Option<String>,
+    is_truncated: bool,
 }
 
 impl Conversation {
-    /// Reads a page of the conversation; the newest unless the reader asks for another.
     pub(super) async fn read(visitor: &Visitor<'_>, target: &str) -> Result<Self, Refusal> {
-        let asked: Option<usize> = visitor.query().first("page").parse().ok().filter(|page| *page > 0);
-        let Comments { data, older, newer } = comments(visitor, &format!("{target}/comments"), asked).await?;
-        let from = data.first().filter(|_| older.is_some()).map(|comment| comment.created_at.as_str());
-        let to = data.last().filter(|_| newer.is_some()).map(|comment| comment.created_at.as_str());
-        let (events, names, is_truncated) = events(visitor, &format!("{target}/history"), from, to).await?;
-        let teller = Teller { names: &names, clock: visitor.clock };
-        let mut entries: Vec<Entry> = data.into_iter().map(Entry::comment).collect();
-        entries.extend(events.into_iter().filter_map(|event| Entry::event(event, &teller)));
+        let asked = visitor.query();
+        let comments = Comments::read(visitor, target, asked.first("comments")).await?;
+        let events = Events::read(visitor, target, asked.first("history"), comments.start()).await?;
+        // Times of the API have one form, so their texts have the order of the times. What is older than a gap belongs to the next page.
+        let start = comments.start().max(events.start()).map(ToOwned::to_owned);
+        let older = start.as_ref().map(|start| {
+            let is_before = |at: &str| at < start.as_str();
+            let left = |left: bool, this: &str, next: Option<&String>| {
+                if left { this.to_owned() } else { next.cloned().unwrap_or_default() }
+            };
+            let comments_left = comments.data.iter().any(|comment| is_before(&comment.created_at));
+            let events_left = events.data.iter().any(|event| is_before(&event.timestamp));
+            let way = Query::default().with("before", start);
+            let way = way
+                .with("comments", &left(comments_left || comments.next.is_none(), asked.first("comments"), comments.next.as_ref()));
+            way.with("history", &left(events_left || events.next.is_none(), &events.last_page, events.next.as_ref())).filled()
+        });
+        let before = asked.first("before");
+        let is_shown = |at: &str| start.as_deref().is_none_or(|start| at >= start) && (before.is_empty() || at < before);
+        let teller = Teller { names: &events.names, clock: visitor.clock };
+        let mut entries: Vec<Entry> = comments.data.into_iter().map(Entry::comment).collect();
+        entries.reverse();
+        entries.extend(events.data.into_iter().rev().filter_map(|event| Entry::event(event, &teller)));
+        entries.retain(|entry| is_shown(&entry.at));
         // The order is stable: a comment comes before the changes that it caused.
         entries.sort_by(|one, other| one.at.cmp(&other.at));
-        Ok(Self { entries, older, newer, is_truncated })
+        Ok(Self { entries, older, is_newest: before.is_empty(), is_truncated: events.is_truncated })
+    }
+}
+
+impl Comments {
+    async fn read(visitor: &Visitor<'_>, target: &str, cursor: &str) -> Result<Self, Refusal> {
+        let query = Query::default().with("order", "desc").with("limit", &PAGE_LENGTH.to_string()).with("cursor", cursor).filled();
+        let list: List<Comment> = visitor.read(query.at(&format!("{target}/comments"))).await?;
+        Ok(Self { data: list.data, next: list.page.next_cursor })
+    }
+
+    /// The time of the oldest of these comments, if there are older ones.
+    fn start(&self) -> Option<&str> {
+        self.data.last().filter(|_| self.next.is_some()).map(|comment| comment.created_at.as_str())
+    }
+}
+
+impl Events {
+    /// Reads events until `start`, but at most [`HISTORY_PAGES`] pages.
+    async fn read(visitor: &Visitor<'_>, target: &str, cursor: &str, start: Option<&str>) -> Result<Self, Refusal> {
+        let query = Query::default().with("order", "desc").with("limit", &HISTORY_LENGTH.to_string());
+        let mut found = Self {
+            data: Vec::new(),
+            names: Names::default(),
+            last_page: String::new(),
+            next: Some(cursor.to_owned()),
+            is_truncated: false,
+        };
+        for _ in 0..HISTORY_PAGES {
+            let Some(cursor) = found.next.take() else { break };
+            let history: History =
+                visitor.read(query.clone().with("cursor", &cursor).filled().at(&format!("{target}/history"))).await?;
+            history.data.iter().filter_map(|event| event.data.ticket.as_ref()).for_each(|snapshot| found.names.learn(snapshot));
+            found.data.extend(history.data);
+            (found.last_page, found.next, found.is_truncated) = (cursor, history.page.next_cursor, history.truncated);
+            let reached = found.data.last().map(|event| event.timestamp.as_str());
+            if reached.zip(start).is_some_and(|(reached, start)| reached < start) {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The time of the oldest of these events, if there are older ones.
+    fn start(&self) -> Option<&str> {
+        self.data.last().filter(|_| self.next.is_some()).map(|event| event.timestamp.as_str())
     }
 }
 
@@ -74,63 +145,14 @@ impl Entry {
     }
 }
 
-/// The page of comments that was asked for, or the newest two.
-async fn comments(visitor: &Visitor<'_>, target: &str, asked: Option<usize>) -> Result<Comments, Refusal> {
-    let mut before: Vec<Comment> = Vec::new();
-    let mut query = Query::default().with("limit", PAGE_LENGTH);
-    let mut number: usize = 1;
-    loop {
-        let list: List<Comment> = visitor.read(query.at(target)).await?;
-        let older = |first: usize| (first > 1).then(|| first - 1);
-        match list.page.next_cursor {
-            None => {
-                before.extend(list.data);
-                return Ok(Comments { data: before, older: older(number.saturating_sub(1)), newer: None });
-            }
-            Some(_) if asked == Some(number) => {
-                return Ok(Comments { data: list.data, older: older(number), newer: Some(number + 1) });
-            }
-            Some(next) => query = query.with("cursor", &next),
-        }
-        before = list.data;
-        number += 1;
-    }
-}
-
-/// The events between two times, the names of the records in them, and whether the log has lost older events.
-async fn events(
-    visitor: &Visitor<'_>,
-    target: &str,
-    from: Option<&str>,
-    to: Option<&str>,
-) -> Result<(Vec<Event>, Names, bool), Refusal> {
-    let (mut events, mut names) = (Vec::new(), Names::default());
-    let mut query = Query::default().with("limit", HISTORY_LENGTH);
-    loop {
-        let history: History = visitor.read(query.at(target)).await?;
-        history.data.iter().filter_map(|event| event.data.ticket.as_ref()).for_each(|snapshot| names.learn(snapshot));
-        // Times of the API have one form, so their texts have the order of the times.
-        let is_shown = |event: &Event| {
-            let at = event.timestamp.as_str();
-            from.is_none_or(|from| at >= from) && to.is_none_or(|to| at <= to)
-        };
-        events.extend(history.data.into_iter().filter(is_shown));
-        match history.page.next_cursor {
-            Some(next) => query = query.with("cursor", &next),
-            None => return Ok((events, names, history.truncated)),
-        }
-    }
-}
-
 impl View<'_> {
     pub(super) fn timeline(&self) -> Markup {
         let conversation = self.conversation;
-        let page = |number: usize| format!("{}?page={number}#conversation", self.path(""));
         html! {
             ol.timeline #conversation {
                 (self.opening())
-                @if let Some(older) = conversation.older {
-                    li.gap { a.button href=(page(older)) rel="prev" { "Older comments" } }
+                @if let Some(older) = &conversation.older {
+                    li.gap { a.button href={ (older.at(&self.path(""))) "#conversation" } rel="prev" { "Earlier" } }
                 } @else if conversation.is_truncated {
                     li.gap { p.muted { "The log does not have the oldest changes any more." } }
                 }
@@ -140,8 +162,8 @@ impl View<'_> {
                         EntryContent::Event { actor, sentence } => (event_line(actor, sentence, &entry.at, self.visitor.clock)),
                     }
                 }
-                @if let Some(newer) = conversation.newer {
-                    li.gap { a.button href=(page(newer)) rel="next" { "Newer comments" } " " a href={ (self.path("")) "#reply" } { "Newest" } }
+                @if !conversation.is_newest {
+                    li.gap { a.button href={ (self.path("")) "#reply" } rel="next" { "Newest" } }
                 }
             }
         }

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use tenantd_base::{
     id::RequestId,
+    return_path::ReturnPath,
     secrets::{Secret, digest},
     telemetry,
 };
@@ -54,7 +55,7 @@ pub const SIGN_IN: &str = "/sign-in";
 /// The way to the sign-in page, and from there back to the target.
 pub(super) fn to_sign_in(target: &Uri) -> Response {
     let path = target.path_and_query().map_or("/", PathAndQuery::as_str);
-    let way = if path == "/" {
+    let way = if path == "/" || ReturnPath::parse(path).is_none() {
         SIGN_IN.to_owned()
     } else {
         let mut query = form_urlencoded::Serializer::new(String::new());

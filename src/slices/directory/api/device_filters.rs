@@ -31,10 +31,12 @@ pub struct DeviceFilters {
     /// Returns only devices with an operating system of these families.
     #[oai(validator(min_items = 1, max_items = 8))]
     os_family: Option<Vec<Word<OsFamily>>>,
-    /// Returns only devices whose operating system name contains one of these texts, ignoring case and accents.
+    /// Returns only devices whose operating system name contains one of these texts, ignoring case and accents. A text in double
+    /// quotes must be the whole name.
     #[oai(validator(min_items = 1, max_items = 50))]
     os_name: Option<Vec<Text<200>>>,
-    /// Returns only devices with one of these operating system versions. Matches the whole version, ignoring case.
+    /// Returns only devices with one of these operating system versions. Matches the whole version, alone or after the name of the
+    /// system, as in `Ubuntu 24.04`, ignoring case.
     #[oai(validator(min_items = 1, max_items = 50))]
     os_version: Option<Vec<Text<100>>>,
     /// Returns only devices with one of these names. Matches the whole name, ignoring case and accents.
@@ -60,10 +62,12 @@ pub struct DeviceFilters {
     last_seen_before: Option<Timestamp>,
     /// Returns only devices whose agent was last seen after this time.
     last_seen_after: Option<Timestamp>,
-    /// Returns only devices whose manufacturer contains one of these texts, ignoring case and accents.
+    /// Returns only devices whose manufacturer contains one of these texts, ignoring case and accents. A text in double quotes must
+    /// be the whole name.
     #[oai(validator(min_items = 1, max_items = 50))]
     manufacturer: Option<Vec<Text<200>>>,
-    /// Returns only devices whose model contains one of these texts, ignoring case and accents.
+    /// Returns only devices whose model contains one of these texts, ignoring case and accents. A text in double quotes must be the
+    /// whole name.
     #[oai(validator(min_items = 1, max_items = 50))]
     model: Option<Vec<Text<200>>>,
     /// Returns only devices with one of these serial numbers. Matches the whole number, ignoring case.

@@ -10,7 +10,10 @@ use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
 
 use super::{
     super::{
-        model::{AgentStatus, Details, Device, DeviceClass, Health, Lifecycle, OsFamily, PatchStatus, Software, WarrantyStatus},
+        model::{
+            AgentStatus, Details, Device, DeviceClass, Health, Lifecycle, OperatingSystem, OsFamily, PatchStatus, Software,
+            WarrantyStatus,
+        },
         repo::devices::{self, FoldedDevice},
         service::Directory,
     },
@@ -78,6 +81,12 @@ fn one_of<T: PartialEq>(wanted: &[T], value: &T) -> bool {
 }
 
 /// Whether an optional text matches.
+/// Whether a text is the version of a system, alone or after its name.
+fn is_version(wanted: &Folded, os: &OperatingSystem) -> bool {
+    let Some(version) = &os.version else { return false };
+    wanted.is(version) || os.name.as_ref().is_some_and(|name| wanted.is(&format!("{name} {version}")))
+}
+
 fn text_is(wanted: &[Folded], text: Option<&String>, matches: fn(&Folded, &str) -> bool) -> bool {
     wanted.is_empty() || text.is_some_and(|text| wanted.iter().any(|wanted| matches(wanted, text)))
 }
@@ -154,7 +163,7 @@ impl DetailsQuery {
         let tagged = |wanted: &Folded| details.tags.iter().any(|tag| wanted.is(tag));
         (self.os_families.is_empty() || os.is_some_and(|os| self.os_families.contains(&os.family)))
             && text_is(&self.os_names, os.and_then(|os| os.name.as_ref()), Folded::is_in)
-            && text_is(&self.os_versions, os.and_then(|os| os.version.as_ref()), Folded::is)
+            && (self.os_versions.is_empty() || os.is_some_and(|os| self.os_versions.iter().any(|wanted| is_version(wanted, os))))
             && text_is(&self.hostnames, network.and_then(|network| network.hostname.as_ref()), Folded::is_host)
             && (self.custom_fields.is_empty() || self.custom_fields.iter().any(has_field))
             && text_is(&self.manufacturers, hardware.and_then(|hardware| hardware.manufacturer.as_ref()), Folded::is_in)

@@ -28,8 +28,10 @@ impl Folded {
         if text.is_ascii() { self.0.eq_ignore_ascii_case(text) } else { fold(text) == self.0 }
     }
 
+    /// Whether a text contains it. In double quotes, it stands for the whole text.
     pub fn is_in(&self, text: &str) -> bool {
-        fold(text).contains(&self.0)
+        let whole = self.0.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+        whole.map_or_else(|| fold(text).contains(&self.0), |whole| fold(text) == whole)
     }
 
     /// Whether it equals a host name, with or without the domain.

@@ -68,7 +68,7 @@ pub(super) struct BeginSignOn {
     #[oai(validator(min_length = 1, max_length = 254))]
     pub(super) domain: String,
     /// The path on this site to open after the sign-in. Defaults to `/`.
-    #[oai(validator(min_length = 1, max_length = 1000))]
+    #[oai(validator(min_length = 1, max_length = 4000))]
     pub(super) return_to: Option<String>,
     /// A hint for the provider about the user, such as an e-mail address. Absent if you have none.
     #[oai(validator(min_length = 1, max_length = 254))]

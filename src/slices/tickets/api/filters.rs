@@ -5,7 +5,7 @@ use poem_openapi::{Enum, Object};
 use tenantd_base::{
     access::{Identity, Principal},
     clock::Timestamp,
-    id::{DeviceId, OrganizationId, UserId},
+    id::{DeviceId, OrganizationId, TicketId, UserId},
     vocabulary::vocabulary,
 };
 use tenantd_http::{
@@ -109,6 +109,9 @@ pub(super) struct ListTickets {
     /// Returns tickets with this `dedup_key`.
     #[oai(validator(min_length = 1, max_length = 255))]
     dedup_key: Option<String>,
+    /// Returns the children of these tickets.
+    #[oai(validator(min_items = 1, max_items = 50))]
+    parent_id: Option<Vec<TicketId>>,
     /// Returns tickets that have a reference to this external system.
     #[oai(validator(min_length = 1, max_length = 100))]
     external_system: Option<String>,
@@ -180,6 +183,7 @@ impl ListTickets {
             tags: self.tag.clone().unwrap_or_default(),
             sla_states: self.sla_state.clone().unwrap_or_default(),
             dedup_key: self.dedup_key.clone(),
+            parents: self.parent_id.clone().unwrap_or_default(),
             external_system: self.external_system.clone(),
             external_id: self.external_id.clone(),
             created_after: self.created_after,

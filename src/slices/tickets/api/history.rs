@@ -17,19 +17,28 @@ use tenantd_http::{
     reply::Answer,
 };
 use tenantd_store::{
-    Key, Read, Store,
+    Direction, Key, Read, Store,
     events::{EventRecord, read_numbered},
 };
 
 use super::{
     super::{error::TicketError, model::TicketRef, repo},
     Area, record,
+    vocabulary::NoteOrder,
 };
+
+#[derive(Debug, Object)]
+struct ReadHistory {
+    /// The order of the events. Defaults to `asc`, the oldest first.
+    order: Option<NoteOrder>,
+    #[oai(flatten)]
+    page: UncountedPageQuery,
+}
 
 /// The history of a ticket.
 #[derive(Object, Serialize)]
 struct TicketHistory {
-    /// The events in the form of the event feed, the oldest first.
+    /// The events in the form of the event feed, in the order of the request.
     data: Vec<Any<Value>>,
     page: Page,
     /// Whether older events of the ticket have passed their retention time and are missing here.
@@ -52,7 +61,7 @@ pub(crate) struct HistoryApi {
 impl HistoryApi {
     /// Read the history of a ticket
     ///
-    /// Returns the events about a ticket, the oldest first: who changed what, and when. The log keeps events for a limited
+    /// Returns the events about a ticket, the oldest first unless you set `order`: who changed what, and when. The log keeps events for a limited
     /// time; `truncated` shows whether older events are missing. An API key that is restricted to organizations does not see
     /// events from the time when the ticket belonged to another organization, or the event that moved it.
     #[oai(path = "/:id/history", method = "get", operation_id = "read_ticket_history")]
@@ -60,15 +69,16 @@ impl HistoryApi {
         &self,
         auth: Allowed<TicketsRead>,
         id: Path<TicketRef>,
-        query: Filter<UncountedPageQuery>,
+        query: Filter<ReadHistory>,
     ) -> Result<Answer<TicketHistory>, Problem> {
-        let request = PageRequest::new(&auth.context, &query.0.into())?;
+        let request = PageRequest::new(&auth.context, &query.0.page.into())?;
+        let direction = query.0.order.unwrap_or(NoteOrder::Asc).direction();
         let (tenant, limit, principal) = (auth.principal.tenant_id, request.limit, auth.principal);
         let after = request.after.as_deref().and_then(Key::from_bytes);
         let read = self.store.scan_for(tenant, move |tx| {
             let ticket = record::find(tx, &principal, id.0)?;
             let key = (tenant, ticket.number);
-            let (numbers, mut last) = repo::history(tx, key, after, limit)?;
+            let (numbers, mut last) = repo::history(tx, key, after, limit, direction)?;
             let mut events: Vec<Vec<u8>> = Vec::with_capacity(numbers.len());
             let (mut bytes, mut seen) = (0, None);
             for number in numbers {
@@ -81,7 +91,7 @@ impl HistoryApi {
                 bytes += body.len();
                 events.extend(visible(tx, &principal, body)?);
             }
-            let (first, _) = repo::history(tx, key, None, 1)?;
+            let (first, _) = repo::history(tx, key, None, 1, Direction::Forward)?;
             let truncated = match first.first() {
                 Some(number) => read_numbered(tx, tenant, *number)?.is_none(),
                 None => false,

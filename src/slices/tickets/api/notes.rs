@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use poem_openapi::{OpenApi, param::Path};
+use poem_openapi::{Object, OpenApi, param::Path};
 
 use tenantd_http::{
     idempotency::IdempotencyKey,
@@ -26,8 +26,17 @@ use super::{
     Area,
     bodies::{CreateComment, CreateTimeEntry},
     record,
+    vocabulary::NoteOrder,
     wire::{TicketComment, TicketTimeEntry},
 };
+
+#[derive(Debug, Object)]
+struct ListComments {
+    /// The order of the comments. Defaults to `asc`, the oldest first.
+    order: Option<NoteOrder>,
+    #[oai(flatten)]
+    page: PageQuery,
+}
 
 pub(crate) struct NotesApi {
     pub(crate) service: Arc<Service>,
@@ -38,20 +47,21 @@ pub(crate) struct NotesApi {
 impl NotesApi {
     /// List the comments of a ticket
     ///
-    /// Returns the internal and public comments of a ticket, the oldest first.
+    /// Returns the internal and public comments of a ticket, the oldest first unless you set `order`.
     #[oai(path = "/:id/comments", method = "get", operation_id = "list_ticket_comments")]
     async fn list_ticket_comments(
         &self,
         auth: Allowed<TicketsRead>,
         id: Path<TicketRef>,
-        query: Filter<PageQuery>,
+        query: Filter<ListComments>,
     ) -> Result<Listed<TicketComment>, Problem> {
-        let request = PageRequest::new(&auth.context, &query.0)?;
+        let request = PageRequest::new(&auth.context, &query.0.page)?;
+        let direction = query.0.order.unwrap_or(NoteOrder::Asc).direction();
         let tenant = auth.principal.tenant_id;
         let after = request.after.as_deref().and_then(Key::from_bytes);
         let (comments, last, total, labels) = self.store.read(|tx| {
             let ticket = record::find(tx, &auth.principal, id.0)?;
-            let (comments, last) = repo::comments(tx, (tenant, ticket.number), after, request.limit)?;
+            let (comments, last) = repo::comments(tx, (tenant, ticket.number), after, request.limit, direction)?;
             let labels = Labels::of_comments(tx, tenant, &auth.principal.reach, &comments)?;
             Ok::<_, TicketError>((comments, last, ticket.comment_count, labels))
         })?;

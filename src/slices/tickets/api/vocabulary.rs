@@ -14,15 +14,32 @@ use poem_openapi::{
 use serde::Serialize;
 use serde_json::Value;
 
-use tenantd_base::id::UserId;
+use tenantd_base::{id::UserId, vocabulary::vocabulary};
 use tenantd_http::wire::{document_type, word_type};
+use tenantd_store::Direction;
 
 use super::super::model::{
     FieldValue, Level, MAX_CUSTOM_FIELDS, MAX_FIELD_FLOAT, OnDuplicate, Priority, ResolutionCode, SlaState, Source, Status,
     StatusCategory, TicketRef, TicketType, Visibility,
 };
 
+vocabulary! {
+    /// The order of comments and events of a ticket.
+    NoteOrder:
+    Asc "asc", Desc "desc",
+}
+
+impl NoteOrder {
+    pub(super) const fn direction(self) -> Direction {
+        match self {
+            Self::Asc => Direction::Forward,
+            Self::Desc => Direction::Backward,
+        }
+    }
+}
+
 word_type! {
+    NoteOrder, "TicketNoteOrder", "`asc`: the oldest first. `desc`: the newest first.";
     Status, "TicketStatus", "Open: `new`, `open`, `in_progress`. Waiting: `waiting_customer`, `waiting_vendor`, `scheduled`, `on_hold`. Done: `resolved`, `closed`, `cancelled`, `merged`.";
     StatusCategory, "TicketStatusCategory", "The clocks of the service levels run while a ticket is `open` and pause while it is `waiting`.";
     Priority, "TicketPriority", "The most urgent is `critical`.";

@@ -2,7 +2,7 @@
 
 use tenantd_base::{
     clock::Timestamp,
-    id::{DeviceId, OrganizationId, TenantId, UserId},
+    id::{DeviceId, OrganizationId, TenantId, TicketId, UserId},
 };
 use tenantd_store::Direction;
 
@@ -29,6 +29,7 @@ pub(crate) struct TicketQuery {
     pub(crate) tags: Vec<String>,
     pub(crate) sla_states: Vec<SlaState>,
     pub(crate) dedup_key: Option<String>,
+    pub(crate) parents: Vec<TicketId>,
     pub(crate) external_system: Option<String>,
     pub(crate) external_id: Option<String>,
     pub(crate) created_after: Option<Timestamp>,
@@ -68,6 +69,7 @@ impl TicketQuery {
             && (self.devices.is_empty() || ticket.device_ids.iter().any(|device| self.devices.contains(device)))
             && (self.tags.is_empty() || ticket.tags.iter().any(|tag| self.tags.contains(tag)))
             && any(&self.sla_states, &ticket.sla.state)
+            && (self.parents.is_empty() || ticket.parent.is_some_and(|parent| self.parents.contains(&parent.id)))
             && (self.dedup_key.is_none() || ticket.dedup_key == self.dedup_key)
             && (by_reference || ticket.external_refs.iter().any(external))
     }
@@ -101,6 +103,7 @@ impl TicketQuery {
             self.tags.iter().map(|tag| Facet::tag(tag)).collect(),
             self.sla_states.iter().copied().map(Facet::sla_state).collect(),
             self.dedup_key.iter().map(|key| Facet::dedup_key(key)).collect(),
+            self.parents.iter().copied().map(Facet::parent).collect(),
         ];
         filters.push(match (&self.external_system, &self.external_id) {
             (Some(system), Some(id)) => vec![Facet::external_ref(system, id)],

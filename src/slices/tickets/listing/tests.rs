@@ -62,6 +62,7 @@ fn query(filter: u64, sort: SortField, direction: Direction) -> TicketQuery {
         tags: Vec::new(),
         sla_states: Vec::new(),
         dedup_key: None,
+        parents: Vec::new(),
         external_system: None,
         external_id: None,
         created_after: None,

@@ -3,7 +3,7 @@
 
 use tenantd_base::{
     clock::Timestamp,
-    id::{DeviceId, OrganizationId, TenantId, UserId},
+    id::{DeviceId, OrganizationId, TenantId, TicketId, UserId},
 };
 use tenantd_store::{Index, Key, catalog, due_key};
 
@@ -28,12 +28,13 @@ pub(crate) enum Field {
     ExternalSystem = 13,
     /// Organization and `dedup_key` of an unfinished ticket, to find duplicates.
     Unfinished = 14,
+    Parent = 15,
 }
 
 impl Field {
     /// Whether its values have counters. The other fields have almost as many values as there are tickets.
     pub(crate) fn is_counted(self) -> bool {
-        !matches!(self, Self::DedupKey | Self::ExternalRef | Self::Unfinished)
+        !matches!(self, Self::DedupKey | Self::ExternalRef | Self::Unfinished | Self::Parent)
     }
 
     /// Whether a ticket has at most one value of this field.
@@ -110,6 +111,10 @@ impl Facet {
         Self::new(Field::Unfinished, &(organization, dedup_key.to_owned()))
     }
 
+    pub(crate) fn parent(id: TicketId) -> Self {
+        Self::new(Field::Parent, &id)
+    }
+
     /// The prefix of the index entries of this value.
     pub(crate) fn prefix(&self, tenant: TenantId) -> Vec<u8> {
         let mut prefix = (tenant, self.field as u8).to_bytes();
@@ -130,6 +135,7 @@ pub(super) fn of(ticket: &Ticket) -> Vec<Facet> {
         Facet::sla_state(ticket.sla.state),
     ];
     facets.extend(ticket.contact_id.map(Facet::contact));
+    facets.extend(ticket.parent.map(|parent| Facet::parent(parent.id)));
     let several = ticket.device_ids.iter().copied().map(Facet::device).chain(ticket.tags.iter().map(|tag| Facet::tag(tag)));
     let references = ticket.external_refs.iter();
     let references = references

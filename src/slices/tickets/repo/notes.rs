@@ -59,17 +59,16 @@ fn part<K: Key + Copy, V: Record, T>(
     tx: &impl Read,
     table: &Table<(TenantId, u64, K), V>,
     ticket: TicketKey,
-    after: Option<K>,
-    limit: usize,
+    (after, limit, direction): (Option<K>, usize, Direction),
     make: impl Fn(K, V) -> T,
     weigh: impl Fn(&T) -> usize,
 ) -> Result<(Vec<T>, Option<K>), StoreError> {
     let mut range = KeyRange::prefix(&ticket.to_bytes());
     if let Some(after) = after {
-        range = range.after(&(ticket.0, ticket.1, after).to_bytes(), Direction::Forward);
+        range = range.after(&(ticket.0, ticket.1, after).to_bytes(), direction);
     }
     let (mut found, mut last, mut more, mut bytes) = (Vec::new(), None, None, 0);
-    table.scan(tx, &range, Direction::Forward, |(_, _, key), record| {
+    table.scan(tx, &range, direction, |(_, _, key), record| {
         let item = make(key, record);
         bytes += weigh(&item);
         let is_large = bytes > PAGE_BYTES && !found.is_empty();
@@ -84,15 +83,16 @@ fn part<K: Key + Copy, V: Record, T>(
     Ok((found, more))
 }
 
-/// At most `limit` comments and about [`PAGE_BYTES`] after a comment, the oldest first. If there are more, also returns the
-/// id of the last one.
+/// At most `limit` comments and about [`PAGE_BYTES`] after a comment, by age. If there are more, also returns the id of the last
+/// one.
 pub(crate) fn comments(
     tx: &impl Read,
     ticket: TicketKey,
     after: Option<CommentId>,
     limit: usize,
+    direction: Direction,
 ) -> Result<(Vec<Comment>, Option<CommentId>), StoreError> {
-    part(tx, &COMMENTS, ticket, after, limit, |_, comment| comment, Comment::json_bytes)
+    part(tx, &COMMENTS, ticket, (after, limit, direction), |_, comment| comment, Comment::json_bytes)
 }
 
 pub(crate) fn time_entries(
@@ -102,7 +102,7 @@ pub(crate) fn time_entries(
     limit: usize,
 ) -> Result<(Vec<TimeEntry>, Option<TimeEntryId>), StoreError> {
     // A page of 200 time entries is small.
-    part(tx, &TIME_ENTRIES, ticket, after, limit, |_, entry| entry, |_| 0)
+    part(tx, &TIME_ENTRIES, ticket, (after, limit, Direction::Forward), |_, entry| entry, |_| 0)
 }
 
 pub(crate) fn time_entry_count(tx: &impl Read, ticket: TicketKey) -> Result<u64, StoreError> {
@@ -114,14 +114,15 @@ pub(crate) fn time_entry_count(tx: &impl Read, ticket: TicketKey) -> Result<u64,
     Ok(count)
 }
 
-/// The sequence numbers of a ticket's events, in order.
+/// The sequence numbers of a ticket's events, by age.
 pub(crate) fn history(
     tx: &impl Read,
     ticket: TicketKey,
     after: Option<u64>,
     limit: usize,
+    direction: Direction,
 ) -> Result<(Vec<u64>, Option<u64>), StoreError> {
-    part(tx, &HISTORY, ticket, after, limit, |seq, _| seq, |_| 0)
+    part(tx, &HISTORY, ticket, (after, limit, direction), |seq, _| seq, |_| 0)
 }
 
 #[cfg(test)]
