@@ -35,7 +35,7 @@ const ABOUT: &str = "the last 90 days, by day (UTC).";
 const REPORT: &str = "/api/analytics/tenant?range=90d&bucket=day";
 
 /// The metrics on the page, in this order, each with its title.
-const SHOWN: [(&str, &str); 12] = [
+pub(crate) const SHOWN: [(&str, &str); 12] = [
     ("tickets_created", "Tickets created"),
     ("tickets_resolved", "Tickets resolved"),
     ("ticket_backlog", "Unfinished tickets"),

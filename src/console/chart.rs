@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 160.0;
+pub(crate) const WIDTH: f64 = 720.0;
+pub(crate) const HEIGHT: f64 = 160.0;
 /// Room for the words at the axes.
-const LEFT: f64 = 56.0;
-const BOTTOM: f64 = 20.0;
+pub(crate) const LEFT: f64 = 56.0;
+pub(crate) const BOTTOM: f64 = 20.0;
 /// A bar is as wide as if there were at least as many.
 const FEWEST: usize = 12;
 
@@ -77,19 +77,19 @@ impl Chart {
                         }
                     }
                 }
-                text.label x=(LEFT) y=(HEIGHT) { (end(self.marks.first())) }
-                text.label x=(WIDTH) y=(HEIGHT) text-anchor="end" { (end(self.marks.last().filter(|_| self.marks.len() > 1))) }
+                text.label x=(LEFT) y=(HEIGHT - 5.0) { (end(self.marks.first())) }
+                text.label x=(WIDTH) y=(HEIGHT - 5.0) text-anchor="end" { (end(self.marks.last().filter(|_| self.marks.len() > 1))) }
             }
         }
     }
 }
 
-fn one(value: f64) -> String {
+pub(crate) fn one(value: f64) -> String {
     format!("{value:.1}")
 }
 
 /// At most two digits after the point.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }

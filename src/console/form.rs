@@ -51,6 +51,11 @@ impl Fields {
         given.map(|name| ((*name).to_owned(), value(self.get(name)))).collect()
     }
 
+    /// A field with words that commas separate.
+    pub(crate) fn words(&self, name: &str) -> Vec<Value> {
+        self.get(name).split(',').map(str::trim).filter(|word| !word.is_empty()).map(Value::from).collect()
+    }
+
     /// A field with one value on each line.
     pub(crate) fn each_line(&self, name: &str) -> Vec<Value> {
         self.get(name).lines().map(str::trim).filter(|line| !line.is_empty()).map(Value::from).collect()

@@ -1,5 +1,7 @@
 //! A problem that the API answered, as a page shows it.
 
+use std::fmt::Write as _;
+
 use http::{StatusCode, header};
 use serde::Deserialize;
 
@@ -27,12 +29,21 @@ pub(crate) struct Refusal {
 }
 
 /// What is wrong with one field.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct FieldRefusal {
     /// The place in the body, as a JSON pointer.
     pub(crate) pointer: Option<String>,
     pub(crate) parameter: Option<String>,
     pub(crate) message: String,
+    /// What was probably meant.
+    pub(crate) suggestion: Option<String>,
+}
+
+impl FieldRefusal {
+    /// Something is wrong with a field of the body.
+    pub(crate) fn at(field: &str, message: impl Into<String>) -> Self {
+        Self { pointer: Some(format!("/{field}")), message: message.into(), ..Self::default() }
+    }
 }
 
 impl Refusal {
@@ -41,7 +52,12 @@ impl Refusal {
         if !(answer.status.is_client_error() || answer.status.is_server_error()) {
             return None;
         }
-        let mut refusal = serde_json::from_value(answer.body.clone()).unwrap_or_else(|_| Self::internal());
+        let mut refusal: Self = serde_json::from_value(answer.body.clone()).unwrap_or_else(|_| Self::internal());
+        for error in &mut refusal.errors {
+            if let Some(suggestion) = &error.suggestion {
+                let _ = write!(error.message, ". Did you mean {suggestion}?");
+            }
+        }
         refusal.status = answer.status;
         refusal.retry_after = answer.headers.get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         Some(refusal)

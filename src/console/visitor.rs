@@ -122,7 +122,8 @@ impl<'a> Visitor<'a> {
             }
             _ => {}
         }
-        let wanted = call.body.clone().filter(|_| call.method == Method::PATCH);
+        let changes = matches!(call.method, Method::PATCH | Method::PUT) && !target.contains("dry_run=");
+        let wanted = call.body.clone().filter(|_| changes);
         match (self.call(call).await, wanted) {
             (Err(refusal), Some(wanted)) if refusal.is(Code::VersionConflict) => {
                 // The same form was sent before, or somebody else has made the same change.

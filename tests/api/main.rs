@@ -24,6 +24,7 @@ mod cloud_aws;
 mod cloud_vms;
 mod cloud_workflows;
 mod console;
+mod console_office;
 mod conventions;
 mod cors;
 mod directory_bulk;

@@ -15,12 +15,18 @@ struct Area {
     scope: Option<Scope>,
 }
 
-const AREAS: [Area; 6] = [
+const AREAS: [Area; 12] = [
     Area { path: "/", title: "Home", scope: None },
     Area { path: "/tickets", title: "Tickets", scope: Some(Scope::TicketsRead) },
     Area { path: "/organizations", title: "Organizations", scope: Some(Scope::DirectoryRead) },
     Area { path: "/devices", title: "Devices", scope: Some(Scope::DirectoryRead) },
-    Area { path: "/documentation/analytics/", title: "Analytics", scope: Some(Scope::AnalyticsRead) },
+    Area { path: "/workflows", title: "Workflows", scope: Some(Scope::WorkflowsRead) },
+    Area { path: "/webhooks", title: "Webhooks", scope: Some(Scope::WebhooksRead) },
+    Area { path: "/clouds", title: "Clouds", scope: Some(Scope::ProvidersRead) },
+    Area { path: "/vms", title: "Virtual machines", scope: Some(Scope::VmsRead) },
+    Area { path: "/backups", title: "Backups", scope: Some(Scope::BackupRead) },
+    Area { path: "/analytics", title: "Analytics", scope: Some(Scope::AnalyticsRead) },
+    Area { path: "/settings", title: "Settings", scope: None },
     Area { path: "/documentation/", title: "Documentation", scope: None },
 ];
 
@@ -84,6 +90,7 @@ impl Frame<'_> {
                             li { a href=(area.path) aria-current=[self.current(area.path)] { (area.title) } }
                         }
                     }
+                    @if self.visitor.reader.is_operator() { li { a href="/operator" aria-current=[self.current("/operator")] { "Operator" } } }
                 }
                 div.person {
                     (avatar(self.visitor.name()))

@@ -32,6 +32,7 @@ const LOW_SCORE: u32 = 70;
 /// A workflow run that waits for an approval.
 #[derive(Debug, Deserialize)]
 struct WaitingRun {
+    id: String,
     workflow: Named,
     waiting_on: Option<String>,
     started_by: Option<Person>,
@@ -207,20 +208,20 @@ async fn beside(visitor: &Visitor<'_>) -> Result<Markup, Refusal> {
         div.columns {
             @if !runs.is_empty() {
                 (card("Waiting for approval", &html! { ul.lines { @for run in runs { li {
-                    strong { (run.workflow.name) }
+                    a href={ "/workflows/runs/" (run.id) } { strong { (run.workflow.name) } }
                     p.muted { "asked by " (run.started_by.as_ref().map_or("somebody", |person| &person.name)) " " (visitor.clock.relative(&run.created_at)) }
                 } } } }))
             }
             @if let Some(worst) = worst.filter(|worst| !worst.data.is_empty()) {
                 (card("Backups, worst first", &html! { ul.lines { @for protection in &worst.data { li.row {
-                    (protection.organization.link("organizations"))
+                    (protection.organization.link("backups"))
                     @match protection.score { Some(score) => (bar(score, score_tone(score), &score.to_string())), None => span.muted { "no devices" } }
                 } } } }))
             }
             @if stopped > 0 || !clouds.is_empty() {
                 (card("Connections", &html! { ul.lines {
-                    @if stopped > 0 { li { (badge(Tone::Warn, "stopped")) " " (stopped) @if stopped == 1 { " webhook" } @else { " webhooks" } } }
-                    @for cloud in &clouds { li { (badge(Tone::Bad, "error")) " " (cloud.name) } }
+                    @if stopped > 0 { li { (badge(Tone::Warn, "stopped")) " " a href="/webhooks" { (stopped) @if stopped == 1 { " webhook" } @else { " webhooks" } } } }
+                    @for cloud in &clouds { li { (badge(Tone::Bad, "error")) " " (cloud.link("clouds")) } }
                 } }))
             }
         }
@@ -252,7 +253,7 @@ async fn charted(visitor: &Visitor<'_>, metric: &str) -> Result<Option<Chart>, R
     }))
 }
 
-fn figure(title: &str, count: u64, path: &str, below: &Markup) -> Markup {
+pub(super) fn figure(title: &str, count: u64, path: &str, below: &Markup) -> Markup {
     html! { a.figure href=(path) { span.muted { (title) } strong { (count) } span.below { (below) } } }
 }
 

@@ -3,18 +3,27 @@
 //!
 //! **Invariant:** the desk has no power of its own. All it can do is call operations of the API for its reader ([`Visitor`]).
 
+mod administration;
+mod analytics;
+mod backups;
+mod clouds;
 mod devices;
 mod find;
 mod frame;
 mod home;
 mod live;
+mod operator;
 mod organizations;
 mod profile;
 mod records;
 mod routes;
+mod runs;
 mod search;
+mod settings;
 mod tickets;
 mod views;
+mod webhooks;
+mod workflows;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -31,7 +40,7 @@ use tenantd_http::{
     problem::{Code, Problem},
 };
 
-use self::routes::{Act, ROUTES, Show};
+use self::routes::{Act, Show};
 use crate::{page, refusal::Refusal, visitor, visitor::Visitor};
 
 pub use routes::Route;
@@ -57,6 +66,8 @@ pub(crate) struct Content {
     pub(crate) live: Option<Live>,
     /// When to try again what was refused, in seconds.
     retry_after: Option<u64>,
+    /// The page shows a secret, and browsers must not keep it.
+    is_secret: bool,
 }
 
 /// The events after which an open page is shown again.
@@ -70,7 +81,15 @@ pub(crate) struct Live {
 
 impl Content {
     pub(crate) fn new(title: impl Into<String>, body: Markup) -> Self {
-        Self { title: title.into(), body, search: String::new(), status: StatusCode::OK, live: None, retry_after: None }
+        Self {
+            title: title.into(),
+            body,
+            search: String::new(),
+            status: StatusCode::OK,
+            live: None,
+            retry_after: None,
+            is_secret: false,
+        }
     }
 
     /// The page follows the events of these kinds.
@@ -82,6 +101,12 @@ impl Content {
     /// The page follows the events of these kinds about one record.
     pub(crate) fn live_about(mut self, kinds: &'static str, record: &str) -> Self {
         self.live = Some(Live { kinds, record: Some(record.to_owned()) });
+        self
+    }
+
+    /// The page shows a secret once.
+    pub(crate) fn with_secret(mut self) -> Self {
+        self.is_secret = true;
         self
     }
 
@@ -110,7 +135,7 @@ impl Desk {
     pub fn new(document: &Arc<Value>) -> Result<Self, String> {
         let needs = needs(document);
         let mut places = matchit::Router::new();
-        for route in ROUTES {
+        for route in Self::routes() {
             let need = needs.get(route.operation).ok_or_else(|| format!("{}: no operation {}", route.path, route.operation))?;
             places.insert(route.path, Place { route, need: *need }).map_err(|error| error.to_string())?;
         }
@@ -143,7 +168,8 @@ impl Desk {
             Err(refusal) if refusal.status == StatusCode::UNAUTHORIZED => return Err(refusal.into()),
             Err(refusal) => refused(&refusal),
         };
-        let mut response = page::desk(content.status, &frame::Frame { visitor: &visitor, content: &content }.render());
+        let made = if content.is_secret { page::unkept } else { page::desk };
+        let mut response = made(content.status, &frame::Frame { visitor: &visitor, content: &content }.render());
         if let Some(retry_after) = content.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, retry_after.into());
         }

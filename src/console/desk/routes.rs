@@ -4,7 +4,10 @@ use std::fmt;
 
 use futures_util::future::BoxFuture;
 
-use super::{Reply, devices, home, live, organizations, profile, search, tickets};
+use super::{
+    Reply, administration, analytics, backups, clouds, devices, home, live, operator, organizations, profile, runs, search,
+    settings, tickets, webhooks, workflows,
+};
 use crate::{refusal::Refusal, visitor::Visitor};
 
 type Handler = for<'a> fn(Visitor<'a>) -> BoxFuture<'a, Result<Reply, Refusal>>;
@@ -44,21 +47,21 @@ impl Route {
         self.act.is_some()
     }
 
-    const fn shows(path: &'static str, operation: &'static str, show: Handler) -> Self {
+    pub(super) const fn shows(path: &'static str, operation: &'static str, show: Handler) -> Self {
         Self { path, operation, show: Some(Show(show)), act: None }
     }
 
-    const fn acts(path: &'static str, operation: &'static str, act: Handler) -> Self {
+    pub(super) const fn acts(path: &'static str, operation: &'static str, act: Handler) -> Self {
         Self { path, operation, show: None, act: Some(Act(act)) }
     }
 
-    const fn both(path: &'static str, operation: &'static str, show: Handler, act: Handler) -> Self {
+    pub(super) const fn both(path: &'static str, operation: &'static str, show: Handler, act: Handler) -> Self {
         Self { path, operation, show: Some(Show(show)), act: Some(Act(act)) }
     }
 }
 
-/// All pages of the desk.
-pub(super) const ROUTES: &[Route] = &[
+/// Home, the service desk, the directory and the reader's own pages.
+const ROUTES: &[Route] = &[
     Route::shows("/", "read_session", |visitor| Box::pin(home::show(visitor))),
     Route::both(
         "/tickets",
@@ -156,7 +159,19 @@ pub(super) const ROUTES: &[Route] = &[
 
 impl super::Desk {
     /// All pages of the desk.
-    pub const fn routes() -> &'static [Route] {
-        ROUTES
+    pub fn routes() -> impl Iterator<Item = &'static Route> {
+        let areas: [&[Route]; 10] = [
+            ROUTES,
+            administration::ROUTES,
+            analytics::ROUTES,
+            backups::ROUTES,
+            clouds::ROUTES,
+            operator::ROUTES,
+            runs::ROUTES,
+            settings::ROUTES,
+            webhooks::ROUTES,
+            workflows::ROUTES,
+        ];
+        areas.into_iter().flatten()
     }
 }

@@ -92,6 +92,7 @@ impl Platform {
             clock: self.clocks.installation().clone(),
             kinds: Arc::new(kinds.clone()),
             document: self.document.clone(),
+            catalog: OnceLock::new(),
         };
         let evaluations = api::EvaluationsApi { tenants: self.tenants.clone(), generator: self.generator.clone() };
         (api::TenantsApi { tenants: self.tenants.clone(), store: self.store.clone() }, evaluations, events)

@@ -108,12 +108,12 @@ pub(super) fn filters_only(query: &Query) -> Query {
 }
 
 /// All values of a parameter, joined as the API accepts them.
-fn chosen(query: &Query, name: &str) -> String {
+pub(in crate::desk) fn chosen(query: &Query, name: &str) -> String {
     query.pairs().filter(|(known, _)| *known == name).map(|(_, value)| value).collect::<Vec<_>>().join(",")
 }
 
 /// A `select` that keeps several values, which only a URL can have.
-fn select(query: &Query, name: &str, label: &str, mut choices: Vec<(String, String)>) -> Markup {
+pub(in crate::desk) fn select(query: &Query, name: &str, label: &str, mut choices: Vec<(String, String)>) -> Markup {
     let value = chosen(query, name);
     if !choices.iter().any(|(known, _)| *known == value) {
         let words = value.split(',').map(name_of).collect::<Vec<_>>().join(" or ");
@@ -122,11 +122,11 @@ fn select(query: &Query, name: &str, label: &str, mut choices: Vec<(String, Stri
     html! { label { (label) select name=(name) { (options(&choices, &value)) } } }
 }
 
-fn any_of(values: &[&str]) -> Vec<(String, String)> {
+pub(in crate::desk) fn any_of(values: &[&str]) -> Vec<(String, String)> {
     or_none("Any", choices(values))
 }
 
-fn pairs(values: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(in crate::desk) fn pairs(values: &[(&str, &str)]) -> Vec<(String, String)> {
     values.iter().map(|(value, name)| ((*value).to_owned(), (*name).to_owned())).collect()
 }
 
@@ -185,7 +185,7 @@ fn chips(query: &Query, organizations: &[(String, String)]) -> Markup {
     }
 }
 
-fn without_pair(query: &Query, name: &str, value: &str) -> Query {
+pub(in crate::desk) fn without_pair(query: &Query, name: &str, value: &str) -> Query {
     let mut text = Serializer::new(String::new());
     text.extend_pairs(query.pairs().filter(|pair| *pair != (name, value) && pair.0 != "cursor"));
     Query::parse(&text.finish())

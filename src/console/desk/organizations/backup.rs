@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The parts of a score: the most points, and what they are for.
-const PARTS: [(&str, u32, &str); 5] = [
+pub(in crate::desk) const PARTS: [(&str, u32, &str); 5] = [
     ("Coverage", 25, "devices that are protected"),
     ("Recency", 30, "devices with a restore point that is new enough"),
     ("Success", 15, "jobs of the last 7 days that succeeded"),
@@ -63,12 +63,12 @@ struct Last {
 }
 
 #[derive(Debug, Deserialize)]
-struct Issue {
-    code: String,
-    severity: String,
-    device: Named,
-    since: String,
-    ticket: Option<String>,
+pub(in crate::desk) struct Issue {
+    pub(in crate::desk) code: String,
+    pub(in crate::desk) severity: String,
+    pub(in crate::desk) device: Named,
+    pub(in crate::desk) since: String,
+    pub(in crate::desk) ticket: Option<String>,
 }
 
 /// The backup status of an organization; nothing if the reader may not read backups.
@@ -100,6 +100,7 @@ impl Protection {
             @for cap in &self.caps { p { (cap_words(&cap.code)) ": the score is at most " (cap.most) "." } }
             @if self.score.is_none() { p.muted { "There is no score: no device must be backed up, or there was never a backup job." } }
             @if !self.issues.is_empty() { (issues(&self.issues, visitor)) }
+            p { a href={ "/backups/" (organization.id) } { "Backups of each device" } }
         };
         card("Backups", &body)
     }
@@ -122,7 +123,7 @@ impl ScoreParts {
     }
 }
 
-fn issues(issues: &[Issue], visitor: &Visitor<'_>) -> Markup {
+pub(in crate::desk) fn issues(issues: &[Issue], visitor: &Visitor<'_>) -> Markup {
     html! {
         h3 { "Devices with problems" }
         ul.lines {
@@ -138,7 +139,7 @@ fn issues(issues: &[Issue], visitor: &Visitor<'_>) -> Markup {
     }
 }
 
-fn state_tone(state: &str) -> Tone {
+pub(in crate::desk) fn state_tone(state: &str) -> Tone {
     match state {
         "healthy" => Tone::Good,
         "warning" => Tone::Warn,
@@ -147,7 +148,7 @@ fn state_tone(state: &str) -> Tone {
     }
 }
 
-fn part_tone(percent: u32) -> Tone {
+pub(in crate::desk) fn part_tone(percent: u32) -> Tone {
     match percent {
         80.. => Tone::Good,
         60..80 => Tone::Warn,
@@ -155,7 +156,7 @@ fn part_tone(percent: u32) -> Tone {
     }
 }
 
-fn cap_words(code: &str) -> String {
+pub(in crate::desk) fn cap_words(code: &str) -> String {
     match code {
         "restore_test_too_old" => "No restore test within 90 days".to_owned(),
         "server_rpo_breached_twice" => "The newest restore point of a server is more than twice as old as allowed".to_owned(),
@@ -164,7 +165,7 @@ fn cap_words(code: &str) -> String {
     }
 }
 
-fn issue_words(code: &str) -> &str {
+pub(in crate::desk) fn issue_words(code: &str) -> &str {
     match code {
         "rpo_breached" => "Restore point too old",
         "rpo_at_risk" => "Restore point almost too old",

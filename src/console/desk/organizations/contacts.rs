@@ -69,7 +69,7 @@ fn filter(query: &Query, path: &str) -> Markup {
     }
 }
 
-pub(super) fn status_badge(status: &str) -> Markup {
+pub(in crate::desk) fn status_badge(status: &str) -> Markup {
     badge(if status == "active" { Tone::Good } else { Tone::Neutral }, &words(status))
 }
 

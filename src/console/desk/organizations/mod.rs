@@ -14,16 +14,19 @@ use serde::Deserialize;
 use super::records::{List, Named};
 use crate::{query::segment, refusal::Refusal, visitor::Visitor};
 
+pub(super) use backup::{
+    Issue as BackupIssue, PARTS as SCORE_PARTS, cap_words, issue_words, issues as backup_issues, part_tone, state_tone,
+};
 pub(super) use contact::{
     change_contact, change_contact_status, delete_contact, edit_contact, show_contact, show_contact_deletion,
 };
-pub(super) use contacts::{contacts, create_contact, new_contact};
+pub(super) use contacts::{contacts, create_contact, new_contact, status_badge};
 pub(super) use delete::Deletion;
 pub(super) use edit::{change, create, delete, edit, new, show_deletion};
 pub(super) use list::list;
 pub(super) use one::show;
 pub(super) use parts::{
-    RecordForm, choices, counted, is_correctable, name_of, optional, or_none, pages, tickets, tickets_card, trail,
+    RecordForm, choices, counted, is_correctable, name_of, optional, or_none, pages, tickets, tickets_card, trail, version_field,
 };
 
 const API: &str = "/api/directory/organizations";

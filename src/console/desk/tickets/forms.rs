@@ -31,12 +31,12 @@ pub(super) struct Sent {
 /// Refuses a field before the API is asked.
 pub(in crate::desk) fn wrong(field: &str, message: &str) -> Refusal {
     let mut refusal = Refusal::new(Code::ValidationFailed, message);
-    refusal.errors.push(FieldRefusal { pointer: Some(format!("/{field}")), parameter: None, message: message.to_owned() });
+    refusal.errors.push(FieldRefusal::at(field, message));
     refusal
 }
 
 /// Names the places in a body after the fields of the form that they come from.
-pub(super) fn renamed(mut refusal: Refusal, names: &[(&str, &str)]) -> Refusal {
+pub(in crate::desk) fn renamed(mut refusal: Refusal, names: &[(&str, &str)]) -> Refusal {
     for error in &mut refusal.errors {
         let pointer = error.pointer.clone().unwrap_or_default();
         let is_at = |place: &str| pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -58,7 +58,7 @@ pub(super) fn minutes(fields: &Fields, name: &str) -> Result<Option<u32>, Refusa
 }
 
 /// A text of several lines as it was typed. Browsers send line breaks as two characters.
-pub(super) fn lines(text: &str) -> String {
+pub(in crate::desk) fn lines(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 

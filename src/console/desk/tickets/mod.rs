@@ -21,10 +21,10 @@ use super::records::Named;
 use crate::components::{Tone, badge, words};
 
 pub(super) use actions::{add_time, change_devices, change_status, edit_details, reply};
-pub(super) use forms::wrong;
+pub(super) use forms::{lines, renamed, wrong};
 pub(super) use new::{create, new};
 pub(super) use one::ticket;
-pub(super) use queue::{change_several, delete_view, queue, save_view};
+pub(super) use queue::{PRIORITIES, change_several, delete_view, queue, save_view};
 pub(super) use sla::{Sla, service_level};
 
 /// The types of a ticket.

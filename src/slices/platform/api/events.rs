@@ -202,6 +202,8 @@ pub(crate) struct EventsApi {
     pub(crate) kinds: Arc<Kinds>,
     /// The published OpenAPI document. It is built after this API; the catalog takes its examples from it.
     pub(crate) document: Arc<OnceLock<Arc<Value>>>,
+    /// The catalog, which is the same for everyone. Its examples take long to build.
+    pub(crate) catalog: OnceLock<Box<RawValue>>,
 }
 
 #[OpenApi(prefix_path = "/api/events", tag = "Area::Events")]
@@ -267,6 +269,9 @@ impl EventsApi {
     /// Returns all kinds of events with their required scopes, the JSON Schema of their `data`, and an example.
     #[oai(path = "/catalog", method = "get", operation_id = "list_event_kinds")]
     async fn list_event_kinds(&self, _auth: Allowed<SignedIn>) -> Result<Answer<EventCatalog>, Problem> {
+        if let Some(catalog) = self.catalog.get() {
+            return Ok(Answer::stored(catalog));
+        }
         let entry = |kind: &EventKind| {
             let example = |schema| self.document.get().map(|document| openapi::example(document, schema)).unwrap_or_default();
             let mut shown = Map::from_iter([(kind.subject.to_owned(), example(kind.schema))]);
@@ -279,7 +284,12 @@ impl EventsApi {
                 example: Any(Value::Object(shown)),
             }
         };
-        Ok(Answer::new(&EventCatalog { data: self.kinds.iter().map(entry).collect() }))
+        let catalog = EventCatalog { data: self.kinds.iter().map(entry).collect() };
+        let catalog = serde_json::value::to_raw_value(&catalog).map_err(Problem::internal)?;
+        if self.document.get().is_none() {
+            return Ok(Answer::stored(&catalog));
+        }
+        Ok(Answer::stored(self.catalog.get_or_init(|| catalog)))
     }
 }
 

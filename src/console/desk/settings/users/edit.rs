@@ -1,0 +1,96 @@
+//! Changes the name, the address, the role and the status of a user.
+
+use http::Method;
+use maud::html;
+use serde_json::{Map, Value, json};
+
+use super::{User, roles, user};
+use crate::{
+    components::curl,
+    desk::{
+        Reply,
+        organizations::{RecordForm, choices, is_correctable},
+    },
+    form::{Control, Fields, Shown},
+    refusal::Refusal,
+    visitor::Visitor,
+};
+
+const STATUSES: [&str; 2] = ["active", "disabled"];
+
+pub(in crate::desk::settings) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+    let user = user(&visitor).await?;
+    let mut fields = Fields::default();
+    fields.set("name", user.name.clone());
+    fields.set("email", user.email.clone().unwrap_or_default());
+    fields.set("external_id", user.external_id.clone().unwrap_or_default());
+    fields.set("role", user.role.clone().unwrap_or_default());
+    fields.set("status", user.status.clone());
+    Ok(page(&visitor, &user, &fields, None))
+}
+
+pub(in crate::desk::settings) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+    let user = user(&visitor).await?;
+    let fields = visitor.fields();
+    match visitor.act(Method::PUT, user.api(), Some(Value::Object(body(&user, &fields)))).await {
+        Ok(_) => Ok(Reply::SeeOther(user.path())),
+        Err(refusal) if is_correctable(&refusal) => Ok(page(&visitor, &user, &fields, Some(&refusal))),
+        Err(refusal) => Err(refusal),
+    }
+}
+
+/// What the form asks for. Only the external ID can be removed.
+fn body(user: &User, fields: &Fields) -> Map<String, Value> {
+    let mut body = fields.patch(&["external_id"]);
+    body.insert("name".to_owned(), fields.get("name").into());
+    // A contact can be without an address. The API does not remove one.
+    if user.email.is_some() || !fields.get("email").is_empty() {
+        body.insert("email".to_owned(), fields.get("email").into());
+    }
+    body.extend(fields.filled(&["role", "status"]));
+    body
+}
+
+fn page(visitor: &Visitor<'_>, user: &User, fields: &Fields, refusal: Option<&Refusal>) -> Reply {
+    let (roles, statuses) = (roles(visitor, user.role.as_deref()), choices(&STATUSES));
+    let form = RecordForm {
+        title: format!("Edit {}", user.name),
+        below: "A different role counts from the next request on.",
+        trail: user.trail(),
+        action: format!("{}/edit", user.path()),
+        cancel: user.path(),
+        button: "Save",
+        version: Some(user.version),
+        curl: curl(visitor.visit.base_url, "PUT", &user.api(), Some(&json!({"name": user.name, "status": user.status}))),
+    };
+    let shown = Shown { fields, refusal };
+    let inputs = html! {
+        (shown.field("name", "Full name", Control::Input("text"), "", true))
+        (shown.field("email", "Email address", Control::Input("email"), "If it changes, open password links stop working.", user.is_staff()))
+        @if user.is_staff() {
+            (shown.field("role", "Role", Control::Choice(&roles), "You can give the roles whose rights you have. API keys of the user that have more rights than the role are paused.", true))
+        }
+        (shown.field("status", "Status", Control::Choice(&statuses), "A disabled user cannot sign in. Their sessions end at once.", true))
+        (shown.field("external_id", "External ID", Control::Input("text"), "The ID of the person in the system that they come from.", false))
+    };
+    form.page(visitor, shown, &inputs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_removes_the_external_id_and_never_the_address() {
+        let record = json!({
+            "id": "usr_1", "name": "Ada", "kind": "contact", "status": "active", "created_at": "2026-11-18T10:00:00.000Z",
+            "updated_at": "2026-11-18T10:00:00.000Z", "version": 1,
+        });
+        let contact: User = serde_json::from_value(record).unwrap();
+        let pairs = [("name", "Ada"), ("email", ""), ("external_id", ""), ("status", "disabled")];
+        let fields = Fields::new(&pairs.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(Value::Object(body(&contact, &fields)), json!({"name": "Ada", "external_id": null, "status": "disabled"}));
+        let staff = User { email: Some("ada@acme.example".to_owned()), ..contact };
+        assert_eq!(body(&staff, &fields).get("email"), Some(&json!("")), "the API says that the address is missing");
+    }
+}
