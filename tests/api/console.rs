@@ -158,7 +158,7 @@ async fn signing_in_leads_back_to_the_page_that_was_asked_for() {
         assert!(form.text.contains("/tickets?status=open&amp;q=a%20b"), "{}", form.text);
         assert_eq!(browser(&app.anonymous()).get("/").send().await.header("location"), "/sign-in");
         let program = app.anonymous().bearer("tck_wrong").get("/tickets").send().await;
-        assert_eq!(program.problem(401), "invalid_credentials", "a program that sends a key is told what is wrong");
+        assert_eq!(program.problem(401), "invalid_credentials", "a program that sends a key gets an error");
     })
     .await;
 }
@@ -338,6 +338,24 @@ async fn a_change_of_several_tickets_that_is_refused_keeps_what_was_chosen() {
         assert_eq!(refused.status, 409, "{}", refused.text);
         assert!(refused.text.contains(&format!("value=\"{id}\" checked")), "{}", refused.text);
         assert!(refused.text.contains("value=\"in_progress\" selected"), "{}", refused.text);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_retry_that_is_sent_twice_starts_one_run() {
+    with_office(async |app| {
+        let office = Office::new(app, "acme").await;
+        let runs = "/api/psa/workflows/trigger?view=runs&limit=10";
+        let run = office.admin.get(runs).send().await.ok(200)["data"][0]["id"].as_str().unwrap().to_owned();
+        office.admin.delete(&format!("/api/psa/workflows/trigger/runs/{run}")).send().await.ok(200);
+        let page = browser(&office.admin).get(&format!("/workflows/runs/{run}")).send().await;
+        let fields = and(&tokens(&page), &[("action", "retry")]);
+        let first = send(&office.admin, &format!("/workflows/runs/{run}/actions"), &fields).await;
+        let again = send(&office.admin, &format!("/workflows/runs/{run}/actions"), &fields).await;
+        assert_eq!((first.status, again.status), (303, 303), "{}", first.text);
+        assert_eq!(first.header("location"), again.header("location"));
+        assert_eq!(office.admin.get(runs).send().await.ok(200)["data"].as_array().unwrap().len(), 2);
     })
     .await;
 }

@@ -7,13 +7,14 @@ use serde_json::{Value, json};
 use tenantd_http::{pages::ApiAnswer, problem::Code};
 
 use super::{
-    APPROVALS,
+    API, APPROVALS,
     decision::{BACK, Decider, has_happened},
     one,
     record::path,
 };
 use crate::{
-    desk::{Reply, tickets::lines},
+    desk::{Reply, records::List, tickets::lines},
+    query::Query,
     refusal::Refusal,
     visitor::{Visitor, parsed},
 };
@@ -22,6 +23,12 @@ use crate::{
 #[derive(Debug, Deserialize)]
 struct Steered {
     id: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Retry {
+    id: String,
+    retry_of: Option<String>,
 }
 
 /// The form has no version: a run that goes on changes all the time, and must be stopped anyway.
@@ -33,11 +40,24 @@ pub(super) async fn cancel(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
 pub(super) async fn steer(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let action = fields.get("action");
+    if action == "retry"
+        && let Some(retry) = earlier_retry(&visitor).await?
+    {
+        return Ok(Reply::SeeOther(path(&retry)));
+    }
     let outcome = match action {
         "pause" | "resume" | "retry" => visitor.act(Method::PATCH, one::target(&visitor), Some(json!({"action": action}))).await,
         _ => Err(Refusal::new(Code::ValidationFailed, "Choose Pause, Resume or Retry.")),
     };
     finish(&visitor, action, outcome).await
+}
+
+/// A newer run that already retries this one. The API takes no idempotency key for a retry, so a form that is sent twice would start two.
+async fn earlier_retry(visitor: &Visitor<'_>) -> Result<Option<String>, Refusal> {
+    let run = one::run(visitor).await?;
+    let query = Query::default().with("view", "runs").with("workflow_id", &run.workflow.id).with("limit", "200");
+    let newest: List<Retry> = visitor.read(query.at(API)).await?;
+    Ok(newest.data.into_iter().find(|other| other.retry_of.as_ref() == Some(&run.id)).map(|other| other.id))
 }
 
 pub(super) async fn decide(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
