@@ -143,6 +143,8 @@ struct Inner {
     lanes: Lanes,
     queue: Option<Queue>,
     writer: Option<std::thread::JoinHandle<()>>,
+    /// Dropped last, when the file is closed.
+    open: tokio::sync::watch::Sender<()>,
 }
 
 impl std::fmt::Debug for Store {
@@ -178,7 +180,9 @@ impl Store {
         let lanes =
             Lanes::new(shares).map_err(|error| StoreError::Installation(format!("cannot start threads for reads: {error}")))?;
         let (queue, writer) = (Some(queue), Some(thread));
-        Ok(Self { inner: Arc::new(Inner { engine, shared, volume, lanes, queue, writer }) })
+        Ok(Self {
+            inner: Arc::new(Inner { engine, shared, volume, lanes, queue, writer, open: tokio::sync::watch::Sender::new(()) }),
+        })
     }
 
     /// Runs `work` on one consistent snapshot, on this thread. For work that takes microseconds; use [`Store::scan`] for scans.
@@ -300,6 +304,17 @@ impl Store {
     pub fn begin_shutdown(&self) {
         self.inner.shared.stopping.store(true, Ordering::Relaxed);
         self.inner.volume.end();
+    }
+
+    /// Returns once the last handle was dropped and the file is closed. The future holds no handle.
+    pub fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut open = self.inner.open.subscribe();
+        async move { while open.changed().await.is_ok() {} }
+    }
+
+    /// Whether [`Store::begin_shutdown`] was called. Work in many steps checks it between them.
+    pub fn is_stopping(&self) -> bool {
+        self.inner.shared.stopping.load(Ordering::Relaxed)
     }
 
     /// Fails unless there is enough space for any write.

@@ -16,8 +16,8 @@ use super::{
     disk::{Disk, Position},
 };
 
-/// The number of records that a step reads.
-const STEP: usize = 1_000;
+/// The number of records that a step reads. A shutdown waits for a step.
+const STEP: usize = 250;
 
 #[derive(Debug)]
 pub struct Build {

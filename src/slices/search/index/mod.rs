@@ -52,8 +52,8 @@ pub use task::IndexTask;
 pub use view::View;
 pub use words::software;
 
-/// The number of events in a batch.
-const BATCH: usize = 500;
+/// The number of events in a batch. A shutdown waits for a batch.
+const BATCH: usize = 100;
 /// How long a request waits for the index to open or to catch up.
 const WAIT_LIMIT: Duration = Duration::from_secs(5);
 
@@ -111,6 +111,8 @@ enum CatchUp {
     Done,
     /// The overlay must be written to disk first.
     Full,
+    /// The server stops. The next start applies the rest.
+    Stopping,
 }
 
 impl SearchIndex {
@@ -181,6 +183,7 @@ impl SearchIndex {
             let caught = tokio::task::spawn_blocking(move || index.catch_up(seq)).await;
             match caught.map_err(|error| IndexError::Engine(error.to_string()))?? {
                 Some(CatchUp::Done) => {}
+                Some(CatchUp::Stopping) => return Err(SearchError::NotReady),
                 // The task makes room or opens an index, and then publishes a new view.
                 Some(CatchUp::Full) | None => {
                     self.inner.woken.notify_one();
@@ -197,7 +200,7 @@ impl SearchIndex {
         let mut guard = lock(&self.inner.overlay);
         let Some(overlay) = guard.as_mut() else { return Ok(None) };
         let caught = self.apply_events(overlay, seq)?;
-        if !overlay.is_published() {
+        if caught != CatchUp::Stopping && !overlay.is_published() {
             let view = overlay.publish()?;
             self.inner.view.send_replace(Some(view));
         }
@@ -210,10 +213,17 @@ impl SearchIndex {
     }
 
     fn apply_events(&self, overlay: &mut Overlay, seq: u64) -> Result<CatchUp, IndexError> {
-        while overlay.applied < seq && !overlay.is_full() {
+        while overlay.applied < seq {
+            if overlay.is_full() {
+                return Ok(CatchUp::Full);
+            }
             self.inner.store.read(|tx| apply_events(tx, overlay))?;
+            // After the batch, so that the last requests still find what was just written.
+            if overlay.applied < seq && self.inner.store.is_stopping() {
+                return Ok(CatchUp::Stopping);
+            }
         }
-        Ok(if overlay.applied < seq { CatchUp::Full } else { CatchUp::Done })
+        Ok(CatchUp::Done)
     }
 }
 

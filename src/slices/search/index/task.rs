@@ -1,5 +1,5 @@
-//! Maintains the index: opens it, writes new documents to disk in batches, and rebuilds it when necessary. Each activation
-//! does a bounded amount of work, so the server can stop at any time. While the disk is full, nothing is written: new
+//! Maintains the index: opens it, writes new documents to disk in batches, and rebuilds it when necessary. Between two batches it
+//! checks whether the server stops, so it does not delay a shutdown: the log has everything that the index lacks. While the disk is full, nothing is written: new
 //! documents stay in memory, and a build is abandoned and started again when there is room.
 
 use std::{
@@ -31,7 +31,7 @@ const MAX_UNWRITTEN: u64 = 10_000;
 /// Builds with at least this many documents are reported. Smaller ones finish quickly.
 const LONG_BUILD: u64 = 10_000;
 /// The number of build steps per activation.
-const BUILD_STEPS: usize = 4;
+const BUILD_STEPS: usize = 16;
 
 #[derive(Debug)]
 pub struct IndexTask {
@@ -136,6 +136,9 @@ impl SearchIndex {
             }
             Err(other) => return Err(other),
         };
+        if inner.store.is_stopping() {
+            return Ok((Done::All, false));
+        }
         let many = caught == Some(CatchUp::Full);
         let wrote = !is_full && (many || may_write || !building) && self.write_or_reopen()?;
         if !wrote {
@@ -203,7 +206,7 @@ impl SearchIndex {
     fn build_on(&self) -> Result<bool, IndexError> {
         let inner = &self.inner;
         if inner.rebuild.load(Ordering::SeqCst) && lock(&inner.build).is_none() {
-            if !self.may_build() {
+            if inner.store.is_stopping() || !self.may_build() {
                 return Ok(false);
             }
             let started = Build::start(&inner.root, &inner.store)?;
@@ -213,6 +216,9 @@ impl SearchIndex {
             inner.rebuild.store(false, Ordering::SeqCst);
         }
         for _ in 0..BUILD_STEPS {
+            if inner.store.is_stopping() {
+                return Ok(true);
+            }
             let Some(build) = lock(&inner.build).take() else { return Ok(false) };
             let generation = build.generation();
             let stepped = build.step(&inner.store).inspect_err(|_| self.give_up_build(generation))?;

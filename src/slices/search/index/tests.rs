@@ -6,7 +6,7 @@ use tenantd_base::{
     id::{OrganizationId, TenantId},
 };
 use tenantd_store::{
-    RedbEngine, WriteRoom, WriterSettings,
+    RedbEngine, WriteRoom, WriteTx, WriterSettings,
     events::{Actor, Draft, EventKind, Intent},
     tasks::{Done, Task as _},
 };
@@ -224,19 +224,47 @@ fn a_query_by_time_counts_no_records_of_other_tenants() {
     }
 }
 
+fn new_store(directory: &std::path::Path) -> Store {
+    let engine = RedbEngine::create(&directory.join("store"), 1 << 20).unwrap();
+    Store::new(engine, WriterSettings { batch_size: 4, queue_length: 4 }).unwrap()
+}
+
+/// Appends an event of the first tenant.
+fn happens(tx: &mut WriteTx) -> Result<u64, StoreError> {
+    let intent = Intent::new(tenant(1), Timestamp::from_millis(5), Actor::system("test"));
+    let data = serde_json::value::RawValue::from_string("{}".to_owned()).unwrap();
+    events::append(tx, &mut intent.begin(), &Draft::new(&HAPPENED, "thing_1".to_owned(), 1, &data))
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_one_batch_of_events() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = new_store(directory.path());
+    let index = SearchIndex::new(store.clone(), Clock::System, directory.path().join("index"));
+    let task = index.task();
+    while task.activate().await.unwrap() == Done::Some {}
+    let events = 2 * BATCH as u64 + 1;
+    store.write(move |tx| (0..events).try_for_each(|_| happens(tx).map(drop))).await.unwrap();
+    let applied = || lock(&index.inner.overlay).as_ref().map(|overlay| overlay.applied);
+    store.begin_shutdown();
+    assert_eq!(task.activate().await.unwrap(), Done::All);
+    assert_eq!(applied(), Some(BATCH as u64));
+    assert!(matches!(index.current(tenant(1)).await, Err(SearchError::NotReady)), "a batch is not enough");
+    assert!(index.current(tenant(1)).await.is_ok(), "the last batch is");
+    assert_eq!(applied(), Some(events));
+
+    index.rebuild();
+    assert_eq!(task.activate().await.unwrap(), Done::All);
+    assert!(lock(&index.inner.build).is_none() && index.status().building.is_some(), "no build starts");
+}
+
 #[tokio::test]
 async fn a_search_waits_only_for_events_of_its_tenant() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
-    let store = Store::new(engine, WriterSettings { batch_size: 4, queue_length: 4 }).unwrap();
+    let store = new_store(directory.path());
     let index = SearchIndex::new(store.clone(), Clock::System, directory.path().join("index"));
     let seen = empty_overlay(&directory.path().join("overlay")).publish().unwrap();
     index.inner.view.send_replace(Some(seen));
-    let happens = |tx: &mut tenantd_store::WriteTx| {
-        let intent = Intent::new(tenant(1), Timestamp::from_millis(5), Actor::system("test"));
-        let data = serde_json::value::RawValue::from_string("{}".to_owned()).unwrap();
-        events::append(tx, &mut intent.begin(), &Draft::new(&HAPPENED, "thing_1".to_owned(), 1, &data))
-    };
     assert_eq!(store.write(happens).await.unwrap(), 1);
     assert!(index.current(tenant(2)).await.is_ok(), "all its events are indexed");
     let waiting = tokio::time::timeout(std::time::Duration::from_millis(1), index.current(tenant(1)));
@@ -391,8 +419,7 @@ fn short_pages_equal_one_long_page_and_counts_are_exact() {
 #[tokio::test]
 async fn nothing_is_written_while_the_disk_is_full() {
     let directory = tempfile::tempdir().unwrap();
-    let engine = RedbEngine::create(&directory.path().join("store"), 1 << 20).unwrap();
-    let store = Store::new(engine, WriterSettings { batch_size: 4, queue_length: 4 }).unwrap();
+    let store = new_store(directory.path());
     let root = directory.path().join("index");
     let index = SearchIndex::new(store.clone(), Clock::System, root.clone());
     let task = index.task();
