@@ -48,6 +48,21 @@ pub fn pages(report: &mut Report, server: &Server, key: &str, plan: Plan, target
         ("search", "/search?q=printer".to_owned()),
         ("suggestions", "/search/suggest?q=pri".to_owned()),
         ("profile", "/profile".to_owned()),
+        ("workflows", "/workflows".to_owned()),
+        ("runs", "/workflows/runs".to_owned()),
+        ("webhooks", "/webhooks".to_owned()),
+        ("events of webhooks", "/webhooks/events".to_owned()),
+        ("clouds", "/clouds".to_owned()),
+        ("VMs", "/vms".to_owned()),
+        ("backups", "/backups".to_owned()),
+        ("analytics", "/analytics".to_owned()),
+        ("users", "/settings/users".to_owned()),
+        ("API keys", "/settings/keys".to_owned()),
+        ("audit", "/settings/audit".to_owned()),
+        ("quotas", "/settings/quotas".to_owned()),
+        ("who can do what", "/settings/rights".to_owned()),
+        ("roles", "/settings/roles".to_owned()),
+        ("service levels", "/settings/service-levels".to_owned()),
     ];
     for (name, path) in paths {
         let measured = load::run(server.address, server.process_id(), 1, &Request::get_uncached(&path, key), plan.span);

@@ -124,4 +124,4 @@ if managed; then
         systemctl restart tenantd.service
     fi
 fi
-echo "Installed tenantd. The password of the first operator is in $root/var/lib/tenantd/initial-operator-password"
+echo "Installed tenantd. The initial password of the first operator is in $root/var/lib/tenantd/initial-operator-password and works for 72 hours"

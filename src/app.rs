@@ -7,6 +7,7 @@ mod edges;
 mod erasure;
 mod gauges;
 mod portable;
+mod running;
 mod slices;
 pub mod upgrade;
 
@@ -36,14 +37,15 @@ use tenantd_directory::{self as directory, Directory};
 use tenantd_egress::Egress;
 use tenantd_http::{
     acts,
-    edge::{Edge, EdgeSettings},
+    edge::Edge,
     idempotency::{Idempotency, IdempotencyPurge},
     listener::{self, Listeners},
     rate::{RateLimitSweep, RateLimits},
     tls::{Certificate, CertificateFiles, CertificateWatch},
 };
-use tenantd_platform::{self as platform, Platform, Reload, ReloadReply, ReloadRequests, Tenant};
+use tenantd_platform::{self as platform, Platform, Reload, ReloadRequests, Tenant};
 use tenantd_quotas::{self as quotas, TenantQuotas};
+use tenantd_scim::{self as scim, Provisioning};
 use tenantd_secrets::{self as secrets, NamedSecrets};
 use tenantd_sso::{self as sso, SingleSignOn};
 use tenantd_store::{
@@ -63,6 +65,7 @@ pub use bootstrap::{Operator, first_password_file, prepare_installation};
 pub use documents::{ingest_document, internal_document, public_document};
 use edges::Parts;
 pub use portable::TABLES_NOT_EXPORTED;
+pub use running::{Running, StopLimits};
 use slices::SliceParts;
 pub use slices::Slices;
 
@@ -88,6 +91,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
         Directory::tables(),
         Auth::tables(),
         SingleSignOn::tables(),
+        Provisioning::tables(),
         ApiKeySlice::tables(),
         Tickets::tables(),
         Webhooks::tables(),
@@ -110,6 +114,7 @@ pub fn checked_tables() -> Vec<&'static dyn Checked> {
 /// The tables of all slices that contain secrets sealed with the installation key.
 pub fn sealed_tables() -> Vec<&'static dyn SealedTable> {
     [
+        Auth::sealed_tables(),
         Webhooks::sealed_tables(),
         Clouds::sealed_tables(),
         SingleSignOn::sealed_tables(),
@@ -127,6 +132,7 @@ pub fn event_kinds() -> Kinds {
             directory::EVENTS,
             auth::EVENTS,
             sso::EVENTS,
+            scim::EVENTS,
             api_keys::EVENTS,
             tickets::EVENTS,
             webhooks::EVENTS,
@@ -143,6 +149,7 @@ pub fn event_kinds() -> Kinds {
         .copied(),
     )
     .with_members(tickets::EVENT_MEMBERS)
+    .with_members(scim::EVENT_MEMBERS)
 }
 
 /// The consumers of the event log that have a cursor in the store. An event is kept until all of them have read it.
@@ -234,25 +241,6 @@ impl Sockets {
 pub struct Addresses {
     pub api: SocketAddr,
     pub redirect: Option<SocketAddr>,
-}
-
-/// The maximum duration of a shutdown.
-#[derive(Clone, Copy, Debug)]
-pub struct StopLimits {
-    /// While the writer is stalled. Requests and tasks that wait for the writer would not end by themselves.
-    pub with_stalled_writer: Duration,
-    /// In all other cases.
-    pub longest: Duration,
-}
-
-/// A server that listens and answers requests.
-#[derive(Debug)]
-pub struct Running {
-    pub app: App,
-    pub addresses: Addresses,
-    public: Listeners,
-    admin: Listeners,
-    certificate: Option<Arc<Certificate>>,
 }
 
 impl App {
@@ -350,6 +338,7 @@ impl App {
         slices.platform.spawn(tasks, erasure::tenant_rows());
         slices.auth.spawn(tasks);
         slices.sso.spawn(tasks);
+        slices.provisioning.spawn(tasks);
         slices.keys.spawn(tasks);
         slices.tickets.spawn(tasks);
         slices.search.spawn(tasks);
@@ -442,45 +431,6 @@ impl App {
             files
         };
         Certificate::load(files)
-    }
-}
-
-impl Running {
-    /// Applies the settings that can change while the server runs: certificates, rate limits, request limits, trusted proxies and
-    /// disk thresholds. Returns the changed settings that need a restart.
-    pub fn reload(&self, config: &Config) -> Result<Vec<String>, String> {
-        if let Some(certificate) = &self.certificate {
-            certificate.reload()?;
-        }
-        self.app.slices.upkeep.reload(config);
-        self.app.store.set_writer_patience(Duration::from_secs(config.storage.stall_seconds));
-        self.app.rates.reload(&config.rate_limits);
-        self.app.public.reload(EdgeSettings::new(config));
-        self.app.admin.reload(EdgeSettings::new(config));
-        Ok(self.app.config.needs_restart(config))
-    }
-
-    /// Slightly longer than an orderly shutdown takes: first the requests, then the tasks, then closing the store.
-    pub fn stop_limits(&self) -> StopLimits {
-        let Config { limits, webhooks, workflows, .. } = &self.app.config;
-        let requests = Duration::from_secs(limits.shutdown_seconds) + Duration::from_secs(2);
-        let tasks = Duration::from_secs(webhooks.shutdown_seconds.max(workflows.shutdown_seconds));
-        StopLimits { with_stalled_writer: requests, longest: requests + tasks + Duration::from_secs(10) }
-    }
-
-    /// Waits for the next reload request of the operator over the admin socket. Returns the channel for its result.
-    pub async fn reload_request(&mut self) -> ReloadReply {
-        self.app.reloads.next().await
-    }
-
-    /// Shuts down in order: refuses new connections, finishes requests, finishes tasks, closes the store.
-    pub async fn shutdown(self) {
-        let Self { app, public, admin, .. } = self;
-        app.store.begin_shutdown();
-        let patience = Duration::from_secs(app.config.limits.shutdown_seconds);
-        tokio::join!(public.shutdown(patience), admin.shutdown(patience));
-        app.tasks.shutdown().await;
-        drop(std::fs::remove_file(admin_socket(app.data.path())));
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use tenantd_auth::{Auth, AuthError, NewUser};
+use tenantd_auth::{Auth, AuthError, FirstPassword, NewUser, PasswordContext};
 use tenantd_base::{
     access::{Role, TenantKind},
     clock::Clock,
@@ -96,6 +96,7 @@ pub(super) async fn ensure_operator(
         return Ok(tenant);
     }
     let intent = Intent::new(TenantId::from_bytes([0; 16]), clock.now(), Actor::system("first start"));
+    let is_chosen = operator.password.is_some();
     let password = if let Some(password) = operator.password {
         password
     } else {
@@ -105,7 +106,8 @@ pub(super) async fn ensure_operator(
         write_private_file(&path, content.as_bytes()).map_err(|error| error.to_string())?;
         password
     };
-    let hash = auth.users.hash_password(password, &intent).await.map_err(|error| error.to_string())?;
+    let context = PasswordContext::default().with_person("Operator", Some(&operator.email));
+    let hash = auth.users.hash_password(password, &context, &intent).await.map_err(|error| error.to_string())?;
     let (tenants, users) = (platform.tenants.clone(), auth.users.clone());
     let made = store.write(move |tx| {
         let mut act = intent.begin();
@@ -118,7 +120,8 @@ pub(super) async fn ensure_operator(
         let tenant = tenants.create(tx, &mut act, &new).map_err(BootstrapError::Tenant)?;
         let user =
             NewUser { tenant_id: tenant.id, email: operator.email.clone(), name: "Operator".to_owned(), role: Role::Operator };
-        users.create(tx, &mut act, &user, &hash, true).map_err(BootstrapError::Auth)?;
+        let first = if is_chosen { FirstPassword::Chosen(&hash) } else { FirstPassword::Temporary(&hash) };
+        users.create(tx, &mut act, &user, first, true).map_err(BootstrapError::Auth)?;
         Ok::<_, BootstrapError>(tenant)
     });
     made.await.map_err(|error| error.to_string())

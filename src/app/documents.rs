@@ -22,6 +22,7 @@ use tenantd_http::{
     openapi::{self, About, Additions, Document},
 };
 use tenantd_platform::{Platform, Reload};
+use tenantd_scim::Provisioning;
 use tenantd_store::{KeyFiles, RedbEngine, Rotation, Store, WriterSettings};
 use tenantd_upkeep::{Places, Upkeep};
 use tenantd_webhooks::Webhooks;
@@ -88,6 +89,7 @@ fn document_with_events(api: impl OpenApi + 'static, about: About) -> Result<Doc
     schemas.extend(Auth::record_schemas());
     schemas.extend(Backups::record_schemas());
     schemas.extend(Upkeep::record_schemas());
+    schemas.extend(Provisioning::record_schemas());
     schemas.extend(acts::schemas());
     let kinds = event_kinds();
     schemas.extend(Platform::event_schemas(&kinds));
@@ -114,6 +116,7 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
         records,
         auth,
         sso,
+        provisioning,
         keys,
         tickets,
         inventory,
@@ -128,7 +131,8 @@ fn public_api(slices: &Slices) -> impl OpenApi + use<> {
         audit,
         ..
     } = slices;
-    let control = (auth.api(), sso.api(tenantd_console::notice), keys.api(), secrets.api(), audit.api(&event_kinds()));
+    let control =
+        (auth.api(), sso.api(tenantd_console::notice), provisioning.api(), keys.api(), secrets.api(), audit.api(&event_kinds()));
     let found = (records.api(), inventory.api(), search.api(), backups.api(), analytics.api());
     (control, (platform.api(&event_kinds()), quotas.api()), tickets.api(), found, webhooks.api(), workflows.api(), clouds.api())
 }

@@ -17,6 +17,7 @@ use tenantd_http::{
     idempotency::Idempotency,
     operations::Operations,
     pages::{Page, PageSources, Pages},
+    protocol::Protocols,
     rate::RateLimits,
 };
 use tenantd_store::Store;
@@ -38,7 +39,11 @@ pub(super) struct Parts<'a> {
 impl Parts<'_> {
     pub(super) fn edge(&self, service: documents::Service, local_operator: Option<Arc<Principal>>) -> Result<Arc<Edge>, String> {
         let documents::Service { api, documents } = service;
-        let operations = Operations::compile(&[&documents.api, &documents.ingest])?;
+        // The admin socket is for the operator of the host, who provisions nobody.
+        let provisioning = self.slices.provisioning.protocol()?;
+        let protocols = Protocols::new(if local_operator.is_none() { vec![provisioning] } else { Vec::new() });
+        let described = [&documents.api, &documents.ingest].into_iter().chain(protocols.documents());
+        let operations = Operations::compile(&described.collect::<Vec<_>>())?;
         let Slices { platform, auth, backups, audit, transfer, upkeep, .. } = self.slices;
         platform.set_document(documents.api.published.clone());
         let metrics_token = match &self.config.telemetry.metrics_token_file {
@@ -57,7 +62,7 @@ impl Parts<'_> {
             rates: self.rates.clone(),
             signing_keys: vec![backups.public_key().map_err(|error| error.to_string())?, audit.public_key(), transfer.public_key()],
         });
-        let desk = Desk::new(&documents.api.published)?;
+        let (desk, portal) = (Desk::new(&documents.api.published)?, Desk::portal(&documents.api.published)?);
         let status = upkeep.status(&health);
         let status = Status::new(Box::new(move |for_operator| status.report(for_operator)));
         let pages: Vec<Box<dyn Page>> = vec![
@@ -65,6 +70,7 @@ impl Parts<'_> {
             Box::new(Assets),
             Box::new(Account::new(self.password_links())),
             Box::new(desk),
+            Box::new(portal),
             Box::new(status),
             Box::new(AnalyticsPage::new(metrics())),
             Box::new(documentation),
@@ -80,6 +86,7 @@ impl Parts<'_> {
         });
         Ok(Arc::new(Edge::new(EdgeParts {
             api,
+            protocols,
             operations,
             pages,
             authenticator: auth.authenticator.clone(),

@@ -28,6 +28,8 @@ const WITHOUT_TENANTS: &[(TableName, &str)] = &[
     (catalog::EVENT_CURSORS, "positions in the log"),
     (catalog::LOGIN_FAILURES, "digests of the addresses of failed sign-ins, kept for a day"),
     (catalog::LOGIN_FAILURES_BY_TIME, "index of digests"),
+    (catalog::SPENT_PASSKEY_CHALLENGES, "digests of random challenges, kept for minutes"),
+    (catalog::SPENT_PASSKEY_CHALLENGES_BY_EXPIRY, "index of digests"),
     (catalog::SPENT_SIGN_ONS, "digests of random states, kept for minutes"),
     (catalog::SPENT_SIGN_ONS_BY_EXPIRY, "index of digests"),
     (catalog::STATUS_DAYS, "the parts of the server"),

@@ -38,7 +38,7 @@ pub(super) fn all(app: &App) -> Gauges {
 fn every_tenant(tenants: &Tenants, tx: &ReadTx) -> Result<Vec<Tenant>, StoreError> {
     let mut found: Vec<Tenant> = Vec::new();
     loop {
-        let (page, more) = tenants.list(tx, found.last().map(|tenant| tenant.id), PAGE)?;
+        let (page, more) = tenants.list(tx, found.last().map(|tenant| tenant.id), PAGE, |_| true)?;
         found.extend(page);
         if !more {
             return Ok(found);

@@ -9,6 +9,7 @@ use tenantd_backup::Backups;
 use tenantd_cloud::Clouds;
 use tenantd_directory::Directory;
 use tenantd_platform::Platform;
+use tenantd_scim::Provisioning;
 use tenantd_secrets::NamedSecrets;
 use tenantd_sso::SingleSignOn;
 use tenantd_store::{
@@ -39,6 +40,7 @@ pub(super) fn all(exported: &ExportedSlices<'_>) -> Result<Vec<Box<dyn Portable>
         Directory::portable()?,
         Auth::portable()?,
         sso.portable()?,
+        Provisioning::portable()?,
         keys.portable()?,
         Tickets::portable()?,
         Backups::portable()?,
@@ -69,11 +71,18 @@ pub const TABLES_NOT_EXPORTED: &[(TableName, &str)] = &[
     (catalog::SESSIONS, "users sign in again"),
     (catalog::SESSIONS_BY_USER, "index of sessions"),
     (catalog::SESSIONS_BY_EXPIRY, "index of sessions"),
+    (catalog::SESSIONS_BY_SID, "index of sessions"),
     (catalog::LOGIN_FAILURES, "about attempts to sign in to one installation"),
     (catalog::LOGIN_FAILURES_BY_TIME, "index of failures"),
     (catalog::PASSWORD_TOKENS, "links to one installation that work once"),
     (catalog::PASSWORD_TOKENS_BY_USER, "index of tokens"),
     (catalog::PASSWORD_TOKENS_BY_EXPIRY, "index of tokens"),
+    (catalog::CHALLENGES, "sign-ins to one installation that wait for a second factor for minutes"),
+    (catalog::CHALLENGES_BY_USER, "index of challenges"),
+    (catalog::CHALLENGES_BY_EXPIRY, "index of challenges"),
+    (catalog::PORTAL_ACCESS, "contacts get access to the portal of an installation again, with a new link"),
+    (catalog::PORTAL_ACCESS_BY_ADDRESS, "index of portal access"),
+    (catalog::PORTAL_SETTINGS, "an administrator of the new installation turns its portal on"),
     (catalog::SIGN_IN_LINKS, "links to one installation that work once"),
     (catalog::SIGN_IN_LINKS_BY_USER, "index of links"),
     (catalog::SIGN_IN_LINKS_BY_EXPIRY, "index of links"),
@@ -85,6 +94,8 @@ pub const TABLES_NOT_EXPORTED: &[(TableName, &str)] = &[
     (catalog::WEBHOOK_UNDER_WAY, "deliveries in progress of one installation"),
     (catalog::WORKFLOW_TRIGGER_QUEUE, "runs that one installation has still to start"),
     (catalog::WORKFLOW_CAUSES, "limits the effects of runs in one installation"),
+    (catalog::SPENT_PASSKEY_CHALLENGES, "challenges of one installation that work once"),
+    (catalog::SPENT_PASSKEY_CHALLENGES_BY_EXPIRY, "index of challenges"),
     (catalog::SPENT_SIGN_ONS, "sign-ons to one installation that work once"),
     (catalog::SPENT_SIGN_ONS_BY_EXPIRY, "index of sign-ons"),
     (catalog::SIGN_ON_HISTORY, "sign-ons to one installation"),
@@ -99,6 +110,7 @@ pub const TABLES_NOT_EXPORTED: &[(TableName, &str)] = &[
     (catalog::KEY_ROTATION, "about the installation's key"),
     (catalog::SCRUB, "about the installation's store"),
     (catalog::DEVICE_BACKUPS, "derived from the imported postures"),
+    (catalog::PROVISIONING_PENDING, "imported role rules apply to everybody again"),
     (catalog::TENANT_USAGE, "counted again during an import"),
     (catalog::SEGMENT_USAGE, "counted again during an import"),
     (catalog::TENANT_QUOTAS, "limits that the operator of one installation sets"),

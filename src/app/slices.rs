@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use tenantd_analytics::Analytics;
 use tenantd_api_keys::{self as api_keys, ApiKeySlice};
 use tenantd_audit::Audit;
-use tenantd_auth::{Auth, CredentialRights};
+use tenantd_auth::{Auth, CredentialRights, OtherSlices, SecretParts, SignOnRules};
 use tenantd_backup::Backups;
 use tenantd_base::{
     clocks::Clocks,
@@ -18,9 +18,10 @@ use tenantd_cloud::Clouds;
 use tenantd_directory::{self as directory, Dependents, Directory, DirectoryIngest, DirectoryRecords};
 use tenantd_egress::Egress;
 use tenantd_inventory::Inventory;
-use tenantd_platform::{Platform, Reload};
+use tenantd_platform::{Platform, Reload, Tenants};
 use tenantd_quotas::TenantQuotas;
 use tenantd_sample::Sampler;
+use tenantd_scim::{self as scim, Provisioning};
 use tenantd_search::Search;
 use tenantd_secrets::NamedSecrets;
 use tenantd_sso::{self as sso, SingleSignOn};
@@ -37,6 +38,29 @@ use super::{erasure, event_kinds, portable};
 const PROGRAM_LIMIT: Duration = Duration::from_secs(1);
 /// The same for a dry run.
 const DRY_RUN_LIMIT: Duration = Duration::from_secs(30);
+
+/// What identity providers say about passwords.
+const SIGN_ON_RULES: SignOnRules = SignOnRules {
+    access: sso::password_access,
+    access_of_reader: sso::password_access,
+    is_enforced: sso::is_enforced,
+    has_link: sso::has_link,
+};
+
+/// What webhooks look up in other slices.
+fn lookups() -> Lookups {
+    Lookups {
+        has_organization: |tx, tenant, id| Ok(directory::organization(tx, tenant, id)?.is_some()),
+        has_user: |tx, tenant, id| Ok(directory::user(tx, tenant, id)?.is_some()),
+        has_api_key: |tx, tenant, id| api_keys::exists(tx, tenant, id),
+        has_workflow: |tx, tenant, id| Ok(workflows::workflow(tx, tenant, id)?.is_some()),
+        priorities: Priority::NAMES,
+    }
+}
+
+fn credential_rights(tenants: Tenants) -> CredentialRights {
+    CredentialRights { tenants, provider_is_on: sso::provider_is_on, password_access: sso::password_access }
+}
 
 /// The parts that all slices are built from.
 pub(super) struct SliceParts<'a> {
@@ -62,6 +86,7 @@ pub struct Slices {
     pub records: DirectoryRecords,
     pub auth: Auth,
     pub sso: SingleSignOn,
+    pub provisioning: Provisioning,
     pub keys: ApiKeySlice,
     pub tickets: Tickets,
     pub inventory: Inventory,
@@ -87,10 +112,15 @@ impl Slices {
         let (sealer, limits) = (|| parts.rotation.sealer.clone(), &config.limits);
         let platform = Platform::new(store(), clocks(), reload, limits, parts.rotation.clone());
         let tenants = || platform.tenants.clone();
-        let keys = ApiKeySlice::new(store(), clocks(), &config.api_keys, config.upgrade);
-        let directory = Directory::new(&config.directory);
-        let auth = Auth::new(store(), clock(), &config.sessions, passwords, directory, tenants(), &keys);
+        let keys = ApiKeySlice::new(store(), clocks(), &config.api_keys, config.upgrade, Auth::permits_personal_keys);
+        let directory = Directory::new(&config.directory, tenantd_auth::contact_changed);
+        let rights = credential_rights(tenants());
+        let (sign_on_rules, person_removed, role_rules) = (SIGN_ON_RULES, scim::person_removed, scim::role_rules);
+        let others = OtherSlices { directory, tenants: tenants(), keys: &keys, sign_on_rules, person_removed, role_rules, rights };
+        let secrets = SecretParts { passwords, sealer: sealer() };
+        let auth = Auth::new(store(), clock(), &config.sessions, secrets, others);
         let sso = SingleSignOn::new(store(), clock(), sealer(), egress.clone(), tenants(), auth.clone(), directory);
+        let provisioning = Provisioning::new(store(), clock(), auth.users.clone(), tenants());
         let tickets = Tickets::new(store(), clocks(), &config.tickets, limits);
         let backups = Backups::new(store(), clocks(), config.backup, limits, key, tickets.clone())?;
         let ingest = DirectoryIngest::new(directory, store(), clocks(), limits, backups.job_receiver());
@@ -105,8 +135,7 @@ impl Slices {
         });
         let pool =
             |patience| Programs::new(patience, store().shares().clone()).map_err(|error| format!("cannot start a worker: {error}"));
-        let holders =
-            Holders::new(CredentialRights { tenants: tenants(), provider_is_on: sso::provider_is_on }, config.upgrade.grace());
+        let holders = Holders::new(credential_rights(tenants()), config.upgrade.grace());
         let dependencies = workflows::Dependencies {
             programs: pool(PROGRAM_LIMIT)?,
             rehearsals: pool(DRY_RUN_LIMIT)?,
@@ -125,13 +154,7 @@ impl Slices {
             kinds: event_kinds(),
             usage: usage.clone(),
             holders: holders.clone(),
-            lookups: Lookups {
-                has_organization: |tx, tenant, id| Ok(directory::organization(tx, tenant, id)?.is_some()),
-                has_user: |tx, tenant, id| Ok(directory::user(tx, tenant, id)?.is_some()),
-                has_api_key: |tx, tenant, id| api_keys::exists(tx, tenant, id),
-                has_workflow: |tx, tenant, id| Ok(workflows::workflow(tx, tenant, id)?.is_some()),
-                priorities: Priority::NAMES,
-            },
+            lookups: lookups(),
         };
         let quotas = TenantQuotas::new(store(), clocks(), tenants());
         let webhooks = Webhooks::new(store(), clocks(), config, dependencies);
@@ -163,6 +186,7 @@ impl Slices {
             records,
             auth,
             sso,
+            provisioning,
             keys,
             tickets,
             inventory,

@@ -11,8 +11,16 @@ use clap::Args;
 use serde::{Deserialize, Serialize};
 
 use tenantd_api_keys::{ApiKeyError, NewApiKey, Plaintext};
-use tenantd_auth::AuthError;
-use tenantd_base::{access::TenantKind, clock::Clock, config::Config, entropy::Entropy, id::TenantId, secrets::Secret, telemetry};
+use tenantd_auth::{AuthError, PasswordContext};
+use tenantd_base::{
+    access::TenantKind,
+    clock::Clock,
+    config::Config,
+    entropy::Entropy,
+    id::TenantId,
+    secrets::Secret,
+    telemetry::{self, LogOutput},
+};
 use tenantd_platform::{Evaluation, NewTenant, SampleSpec, Tenant, TenantStatus};
 use tenantd_store::{
     DataDirectory, StoreError, catalog,
@@ -100,8 +108,8 @@ impl Demo {
             flags.push(("disk.reserve_bytes", "0".to_owned()));
         }
         let config = common.settings(&flags)?;
-        // Standard output is for the credentials, so the log has only warnings and errors.
-        telemetry::install_logs(&config.telemetry)?;
+        // Standard output is for the credentials.
+        telemetry::install_logs(&config.telemetry, LogOutput::Stderr)?;
         let signals = Signals::take()?;
         // The most likely failure comes before anything is created.
         let another = |failure: String| Failure::Failed(format!("{failure}; specify another address with --listen"));
@@ -230,7 +238,13 @@ async fn until_ready(app: &App, tenant: TenantId) -> Result<(), Failure> {
 /// Creates a new password and a new API key for the visitor.
 async fn renew_credentials(app: &App, intent: Intent, tenant: &Tenant) -> Result<Credentials, Failure> {
     let password = Secret::random_password(&mut Entropy::from_os());
-    let hash = app.slices.auth.users.hash_password(password.clone(), &intent).await.map_err(|error| error.to_string())?;
+    let hash = app
+        .slices
+        .auth
+        .users
+        .hash_password(password.clone(), &PasswordContext::default(), &intent)
+        .await
+        .map_err(|error| error.to_string())?;
     let (users, keys) = (app.slices.auth.users.clone(), app.slices.keys.clone());
     let (tenant_id, key) = (tenant.id, Plaintext::generate(tenant.kind, &mut Entropy::from_os()));
     let stored = key.to_stored();

@@ -39,7 +39,8 @@ impl Init {
         output::line(&format!("Created the installation in {shown}. Its operator is {email}."))?;
         if random {
             output::line(&format!(
-                "The password is in {shown}/initial-operator-password. Remove the file after you have read it."
+                "The password is in {shown}/initial-operator-password and works for 72 hours. Sign in, change it in your profile, and \
+                 remove the file."
             ))?;
         }
         output::line(&format!(

@@ -30,7 +30,7 @@ const FILES: [(&str, &str); 9] = [
     ),
     (
         "<data directory>/initial-operator-password",
-        "The password of the first operator, created on the first start. Remove the file after you have read it.",
+        "The initial password of the first operator, created on the first start. It works for 72 hours: sign in, change it in your profile, and remove the file. Later, tenantd user reset-password makes a link.",
     ),
     ("<data directory>/admin.sock", "The admin socket. Anyone who can open it can operate the installation."),
     ("<data directory>/search", "The search index. The server rebuilds it if it is missing."),

@@ -17,6 +17,7 @@ mod demo;
 mod domain;
 mod drill;
 mod export;
+mod idp;
 mod import;
 mod init;
 mod key;
@@ -163,6 +164,8 @@ enum Command {
     Key(key::KeyCommand),
     /// Approve mail domains that tenants claim for single sign-on.
     Domain(domain::DomainCommand),
+    /// Lift enforced single sign-on of a tenant.
+    Idp(idp::IdpCommand),
     /// List and disable workflows of a tenant.
     Workflow(workflow::WorkflowCommand),
     /// Import organizations, contacts or devices, or an exported tenant.
@@ -261,6 +264,7 @@ async fn dispatch(arguments: Arguments) -> Result<(), Failure> {
         Command::User(command) => Box::pin(command.run(&common)).await,
         Command::Key(command) => Box::pin(command.run(&common)).await,
         Command::Domain(command) => Box::pin(command.run(&common)).await,
+        Command::Idp(command) => Box::pin(command.run(&common)).await,
         Command::Workflow(command) => Box::pin(command.run(&common)).await,
         Command::Import(command) => Box::pin(command.run(&common)).await,
         Command::Export(command) => command.run(&common).await,

@@ -4,7 +4,11 @@ use clap::Args;
 use listenfd::ListenFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use tenantd_base::{clock::Clock, config::Config, telemetry};
+use tenantd_base::{
+    clock::Clock,
+    config::Config,
+    telemetry::{self, LogOutput},
+};
 use tenantd_store::DataDirectory;
 
 use super::{Common, Failure, last_resort, watchdog::Watchdog};
@@ -35,7 +39,8 @@ impl Serve {
 
     pub(super) async fn run(self, common: &Common) -> Result<(), Failure> {
         let config = self.settings(common)?;
-        let logs = telemetry::install_logs(&config.telemetry)?;
+        let output = if common.json { LogOutput::Stderr } else { LogOutput::Stdout };
+        let logs = telemetry::install_logs(&config.telemetry, output)?;
         let signals = Signals::take()?;
         let sockets = inherited_sockets()?;
         let (directory, scheme) = (config.data.directory.clone(), if config.listen.tls { "https" } else { "http" });

@@ -2,6 +2,8 @@
 
 use maud::{Markup, html};
 
+use crate::components::grouped;
+
 pub(crate) const WIDTH: f64 = 720.0;
 pub(crate) const HEIGHT: f64 = 160.0;
 /// Room for the words at the axes.
@@ -67,8 +69,8 @@ impl Chart {
                 title id=(title) { (self.title) }
                 desc id=(description) { (self.description) }
                 line.axis x1=(LEFT) y1=(drawn) x2=(WIDTH) y2=(drawn) {}
-                text.label x=(LEFT - 6.0) y="12" text-anchor="end" { (number(top)) }
-                text.label x=(LEFT - 6.0) y=(drawn) text-anchor="end" { (number(self.floor)) }
+                text.label x=(LEFT - 6.0) y="12" text-anchor="end" { (axis_label(top)) }
+                text.label x=(LEFT - 6.0) y=(drawn) text-anchor="end" { (axis_label(self.floor)) }
                 @for (place, mark) in self.marks.iter().enumerate() {
                     @if let Some(value) = mark.value {
                         @let height = ((value - self.floor) / (top - self.floor)).clamp(0.0, 1.0) * drawn;
@@ -88,10 +90,21 @@ pub(crate) fn one(value: f64) -> String {
     format!("{value:.1}")
 }
 
-/// At most two digits after the point.
+/// A figure with at most two digits after the point, and commas between its thousands.
 pub(crate) fn number(value: f64) -> String {
     let text = format!("{value:.2}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
+    whole.parse().map_or_else(|_| text.to_owned(), |whole| format!("{}{rest}", grouped(whole)))
+}
+
+/// A figure that fits beside an axis.
+pub(crate) fn axis_label(value: f64) -> String {
+    match value {
+        1e9.. => format!("{}bn", number(value / 1e9)),
+        1e6.. => format!("{}M", number(value / 1e6)),
+        _ => number(value),
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +128,7 @@ mod tests {
             text.contains("role=\"img\"") && text.contains("<title id=\"c-title\">&lt;b&gt;</title>") && text.contains("<desc")
         );
         assert!(text.contains("<td>1</td><td>4</td>") && !text.contains("<b>"));
-        assert_eq!((number(1.50), number(100.0), number(0.004)), ("1.5".to_owned(), "100".to_owned(), "0".to_owned()));
+        assert_eq!([1.50, 100.0, 0.004, 1_234_567.5].map(number), ["1.5", "100", "0", "1,234,567.5"]);
+        assert_eq!([999_999.0, 1e6, 2.25e9].map(axis_label), ["999,999", "1M", "2.25bn"]);
     }
 }

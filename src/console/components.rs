@@ -126,11 +126,37 @@ pub fn facts(rows: &[(&str, Option<Markup>)]) -> Markup {
     }
 }
 
-/// A word of the API as people read it: `in_progress` is "In progress".
+/// Words of the API that are abbreviations.
+const ABBREVIATIONS: [&str; 12] = ["api", "cpu", "dns", "id", "ip", "os", "psa", "rmm", "sla", "sso", "url", "vm"];
+
+/// A word of the API as people read it: `in_progress` is "In progress", and `api` is "API".
 pub fn words(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_uppercase().collect::<String>()).unwrap_or_default();
-    format!("{first}{}", letters.as_str().replace('_', " "))
+    let mut shown = String::with_capacity(text.len());
+    for (place, word) in text.split('_').enumerate() {
+        if place > 0 {
+            shown.push(' ');
+        }
+        let mut letters = word.chars();
+        match letters.next() {
+            _ if ABBREVIATIONS.contains(&word) => shown.push_str(&word.to_uppercase()),
+            Some(first) if place == 0 => shown.extend(first.to_uppercase().chain(letters)),
+            _ => shown.push_str(word),
+        }
+    }
+    shown
+}
+
+/// A count with commas between its thousands.
+pub fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let place = |at: usize| digits.len() - at;
+    digits.chars().enumerate().fold(String::new(), |mut text, (at, digit)| {
+        if at > 0 && place(at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+        text
+    })
 }
 
 /// A request to the API that does what the page does, as a command line.
@@ -152,17 +178,41 @@ pub fn curl(base_url: &str, method: &str, target: &str, body: Option<&Value>) ->
 }
 
 /// The way to the next page of a list.
+/// The way to other pages of a list. A page without records can have a next one: the API looks at a limited number of records.
 pub fn pager(shown: usize, total: Option<u64>, next: Option<&str>, first: Option<&str>) -> Markup {
     html! {
         nav.pager aria-label="Pages" {
             span.muted {
                 @match total {
-                    Some(total) => { (shown) " of " (total) }
+                    Some(total) => { (shown) " of " (grouped(total)) }
                     None => { (shown) " shown" }
                 }
             }
             @if let Some(first) = first { a.button href=(first) { "First page" } }
-            @if let Some(next) = next { a.button href=(next) rel="next" { "Next page" } }
+            @if let Some(next) = next { a.button href=(next) rel="next" { @if shown == 0 { "Look further" } @else { "Next page" } } }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_written_as_people_write_them() {
+        let shown = ["in_progress", "api", "ip_address", "last_ip", "", "vm", "éclair_vms"].map(words);
+        assert_eq!(shown, ["In progress", "API", "IP address", "Last IP", "", "VM", "Éclair vms"]);
+    }
+
+    #[test]
+    fn counts_have_commas_between_thousands() {
+        let shown = [0, 12, 999, 1_000, 21_474_836, 100_000].map(grouped);
+        assert_eq!(shown, ["0", "12", "999", "1,000", "21,474,836", "100,000"]);
+    }
+
+    #[test]
+    fn a_page_without_records_leads_further() {
+        let way = |shown| pager(shown, None, Some("/tickets?cursor=c"), None).into_string();
+        assert!(way(0).contains(">Look further<") && way(50).contains(">Next page<"));
     }
 }

@@ -41,6 +41,56 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+/** Bytes in base64url, as the API has them. @param {ArrayBuffer | null} bytes */
+function base64url(bytes) {
+  const text = btoa(String.fromCharCode(...new Uint8Array(bytes ?? new ArrayBuffer(0))));
+  return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
+}
+
+/** Asks the browser for the passkey of a form. @param {HTMLInputElement} field */
+async function askForPasskey(field) {
+  const { begun, options, body } = field.dataset;
+  let asked = begun ? JSON.parse(begun) : undefined;
+  if (!asked) {
+    const headers = body ? { "content-type": "application/json" } : undefined;
+    const answer = await fetch(options ?? "", { method: "POST", headers, body });
+    asked = await answer.json();
+    if (!answer.ok) throw new Error(asked.detail, { cause: "answer" });
+  }
+  const parsers = /** @type {any} */ (PublicKeyCredential);
+  const { enrolment, ticket } = asked;
+  const used = /** @type {any} */ (
+    enrolment
+      ? await navigator.credentials.create({ publicKey: parsers.parseCreationOptionsFromJSON(asked.options) })
+      : await navigator.credentials.get({ publicKey: parsers.parseRequestOptionsFromJSON(asked.options) })
+  );
+  const client_data = base64url(used.response.clientDataJSON);
+  if (enrolment) return { enrolment, client_data, attestation_object: base64url(used.response.attestationObject) };
+  const { authenticatorData, signature, userHandle } = used.response;
+  const user_handle = base64url(userHandle) || undefined;
+  return { ticket, id: used.id, client_data, authenticator_data: base64url(authenticatorData), signature: base64url(signature), user_handle };
+}
+
+/** A form with a passkey is sent after the browser has used it. */
+document.addEventListener("submit", async (event) => {
+  const form = /** @type {HTMLFormElement} */ (event.target);
+  const field = form.querySelector("input[data-options], input[data-begun]");
+  if (!(field instanceof HTMLInputElement) || field.value) return;
+  event.preventDefault();
+  event.stopImmediatePropagation();
+  const problem = form.querySelector("[data-passkey-problem]");
+  if (!(problem instanceof HTMLElement)) return;
+  problem.hidden = true;
+  try {
+    field.value = JSON.stringify(await askForPasskey(field));
+    form.requestSubmit();
+  } catch (error) {
+    const isAnswer = error instanceof Error && error.cause === "answer";
+    problem.textContent = isAnswer ? error.message : "The browser has not used a passkey. Try again, or choose another way.";
+    problem.hidden = false;
+  }
+});
+
 /** A form is sent once. */
 document.addEventListener("submit", (event) => {
   const form = /** @type {HTMLFormElement} */ (event.target);
@@ -53,6 +103,8 @@ document.addEventListener("submit", (event) => {
 });
 window.addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) form.removeAttribute("data-sent");
+  // What a passkey has returned works once.
+  for (const field of document.querySelectorAll("input[data-options], input[data-begun]")) field.removeAttribute("value");
 });
 
 /** Copies the code beside a button. */
@@ -74,10 +126,16 @@ document.addEventListener("change", (event) => {
   if (field instanceof HTMLSelectElement && field.matches("form[data-filter] select")) field.form?.requestSubmit();
 });
 
+/** Whether the browser offers passkeys here. It offers none for an IP address. */
+function hasPasskeys() {
+  return "PublicKeyCredential" in window && "parseRequestOptionsFromJSON" in PublicKeyCredential && !/^[\d.]+$|:/.test(location.hostname);
+}
+
 /** Shows what works only with this script. @param {ParentNode} part */
 function unhide(part) {
-  for (const element of part.querySelectorAll("[data-all], button[data-copy]")) {
-    if (element instanceof HTMLElement && (element.matches("[data-all]") || navigator.clipboard)) element.hidden = false;
+  for (const element of part.querySelectorAll("[data-all], button[data-copy], [data-passkey]")) {
+    const works = element.matches("[data-all]") || (element.matches("[data-passkey]") ? hasPasskeys() : navigator.clipboard);
+    if (element instanceof HTMLElement && works) element.hidden = false;
   }
 }
 unhide(document);
@@ -85,9 +143,10 @@ unhide(document);
 /** Tells the server the time zone of the browser, for people who have not set another. */
 {
   const name = Intl.DateTimeFormat().resolvedOptions().timeZone;
-  const zone = `time_zone=${name}`;
+  const secure = location.protocol === "https:";
+  const zone = `${secure ? "__Host-" : ""}time_zone=${name}`;
   if (/^[\w+/-]+$/.test(name) && !document.cookie.split("; ").includes(zone)) {
-    document.cookie = `${zone}; path=/; max-age=31536000; samesite=strict${location.protocol === "https:" ? "; secure" : ""}`;
+    document.cookie = `${zone}; path=/; max-age=31536000; samesite=strict${secure ? "; secure" : ""}`;
   }
 }
 
@@ -164,6 +223,63 @@ function suggest(field, list) {
   const field = document.querySelector("[data-search]");
   const list = document.getElementById("suggestions");
   if (field instanceof HTMLInputElement && list) suggest(field, list);
+}
+
+/** Checks a definition while somebody types it, and marks the lines with problems beside the text. @param {HTMLFormElement} form @param {HTMLTextAreaElement} text */
+function check(form, text) {
+  const gutter = document.createElement("pre");
+  const frame = document.createElement("div");
+  gutter.className = "gutter";
+  gutter.setAttribute("aria-hidden", "true");
+  frame.className = "coded";
+  text.replaceWith(frame);
+  frame.append(gutter, text);
+  let asked = 0;
+  let waiting = 0;
+  const draw = () => {
+    const faulty = new Set([...document.querySelectorAll("#check-beside .faulty")].map((line) => line.id));
+    gutter.replaceChildren(
+      ...text.value.split("\n").map((_, place) => {
+        const number = document.createElement("span");
+        number.textContent = String(place + 1);
+        if (faulty.has(`line-${place + 1}`)) number.className = "faulty";
+        return number;
+      }),
+    );
+    gutter.scrollTop = text.scrollTop;
+  };
+  const ask = async () => {
+    const mine = ++asked;
+    const sent = new URLSearchParams();
+    for (const [name, value] of new FormData(form)) if (typeof value === "string") sent.append(name, value);
+    sent.set("do", "check");
+    sent.set("part", "check");
+    const answer = await fetch(form.action, { method: "POST", body: sent, headers: { accept: "text/html" } }).catch(() => undefined);
+    if (mine !== asked || !answer?.ok || answer.redirected) return;
+    const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+    if (mine !== asked) return;
+    for (const id of ["check-said", "check-beside"]) {
+      document.getElementById(id)?.replaceChildren(...(fresh.getElementById(id)?.childNodes ?? []));
+    }
+    const [live, words] = [document.getElementById("check-live"), fresh.getElementById("check-live")?.textContent ?? ""];
+    // The same words are not announced again.
+    if (live && live.textContent !== words) live.textContent = words;
+    text.setAttribute("aria-invalid", String(document.querySelector("#check-beside .faulty") !== null));
+    draw();
+  };
+  form.addEventListener("input", () => {
+    asked += 1;
+    draw();
+    window.clearTimeout(waiting);
+    waiting = window.setTimeout(() => void ask(), 700);
+  });
+  text.addEventListener("scroll", () => (gutter.scrollTop = text.scrollTop));
+  draw();
+}
+{
+  const form = document.querySelector("form[data-check]");
+  const text = form?.querySelector("#definition");
+  if (form instanceof HTMLFormElement && text instanceof HTMLTextAreaElement) check(form, text);
 }
 
 /** Whether the reader has begun to write, to choose or to read something that a new page would take away. @param {HTMLElement} main */

@@ -3,12 +3,39 @@
 use maud::{Markup, html};
 use serde_json::{Map, Value};
 
+use tenantd_base::{entropy, secrets::digest};
+use tenantd_http::pages::{Call, FORM_TOKEN};
+
 use crate::refusal::Refusal;
 
 /// The field with the token that makes a form act once, however often it is sent.
 pub(crate) const ONCE: &str = "once";
 /// The field with the version of the record that the form changes.
 pub(crate) const VERSION: &str = "version";
+
+/// The field of a form that deletes a record, with the list that the record was in.
+pub(crate) const LIST: &str = "list";
+
+/// The fields that every form has: they show that it comes from this page, and let it act once.
+pub(crate) fn tokens(form_token: &str) -> Markup {
+    let once = data_encoding::HEXLOWER.encode(&entropy::quick_bytes::<12>());
+    html! {
+        input type="hidden" name=(FORM_TOKEN) value=(form_token);
+        input type="hidden" name=(ONCE) value=(once);
+    }
+}
+
+/// The idempotency key of a form: its token and what it asks for. A form that is corrected and sent again is another request.
+pub(crate) fn once(fields: &Fields, call: &Call) -> Option<String> {
+    let token = Some(fields.get(ONCE)).filter(|token| !token.is_empty())?;
+    let text = format!("{token}\n{}\n{}", call.target, call.body.as_ref().map(Value::to_string).unwrap_or_default());
+    Some(data_encoding::HEXLOWER.encode(&digest(text.as_bytes())))
+}
+
+/// The field of a form that deletes a record: the list to show if the record is already gone.
+pub(crate) fn list_field(list: &str) -> Markup {
+    html! { input type="hidden" name=(LIST) value=(list); }
+}
 
 /// The fields of a form. Before it is sent it has the values to begin with.
 #[derive(Clone, Debug, Default)]

@@ -90,6 +90,12 @@ fn span(seconds: i64) -> String {
     }
 }
 
+/// The day that begins at a moment in UTC, such as `31 Jan 2026`.
+pub(crate) fn day_in_utc(text: &str) -> String {
+    let start = Timestamp::parse(text).and_then(|at| jiff::Timestamp::from_millisecond(at.as_millis()).ok());
+    start.map(|at| at.to_zoned(TimeZone::UTC).strftime("%-d %b %Y").to_string()).unwrap_or_default()
+}
+
 /// Minutes of work, such as `1 h 20 min`.
 pub(crate) fn minutes(count: u64) -> String {
     match (count / 60, count % 60) {

@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use futures_util::future::BoxFuture;
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use maud::Markup;
 use poem::Response;
 
@@ -88,9 +88,9 @@ pub(crate) fn html(markup: &Markup) -> Response {
     page(StatusCode::OK, markup, "no-cache")
 }
 
-/// A page for one reader.
+/// A page for one reader. The next person at the same browser must not find it.
 pub(crate) fn desk(status: StatusCode, markup: &Markup) -> Response {
-    page(status, markup, "private, no-cache")
+    unkept(status, markup)
 }
 
 /// A page with something that must not be kept, such as a password.
@@ -101,6 +101,14 @@ pub(crate) fn unkept(status: StatusCode, markup: &Markup) -> Response {
 /// Server-sent events for the script of a page.
 pub(crate) fn events(events: String) -> Response {
     Response::builder().content_type("text/event-stream").header(header::CACHE_CONTROL, "no-store").body(events)
+}
+
+/// Adds the cookies that an answer of the API sets.
+pub(crate) fn with_cookies(mut response: Response, headers: &HeaderMap) -> Response {
+    for cookie in headers.get_all(header::SET_COOKIE) {
+        response.headers_mut().append(header::SET_COOKIE, cookie.clone());
+    }
+    response
 }
 
 /// Leads on to a path of this site.

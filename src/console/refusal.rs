@@ -14,9 +14,9 @@ use tenantd_http::{
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct Refusal {
     #[serde(default)]
-    pub(crate) code: String,
+    pub(crate) code: Box<str>,
     #[serde(default)]
-    pub(crate) title: String,
+    pub(crate) title: Box<str>,
     #[serde(default)]
     pub(crate) detail: String,
     #[serde(default)]
@@ -26,6 +26,9 @@ pub(crate) struct Refusal {
     /// When to try again, in seconds.
     #[serde(skip)]
     pub(crate) retry_after: Option<u64>,
+    /// What was read when the API refused it; empty for a change.
+    #[serde(skip)]
+    pub(crate) target: Box<str>,
 }
 
 /// What is wrong with one field.
@@ -64,8 +67,9 @@ impl Refusal {
     }
 
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        let (name, title) = (code.name().to_owned(), code.title().to_owned());
-        Self { code: name, title, detail: detail.into(), errors: Vec::new(), status: code.status(), retry_after: None }
+        let (name, title) = (code.name().into(), code.title().into());
+        let (detail, status) = (detail.into(), code.status());
+        Self { code: name, title, detail, errors: Vec::new(), status, retry_after: None, target: Box::default() }
     }
 
     /// The answer of the API does not have the form that the page expects.
@@ -74,7 +78,13 @@ impl Refusal {
     }
 
     pub(crate) fn is(&self, code: Code) -> bool {
-        self.code == code.name()
+        &*self.code == code.name()
+    }
+
+    /// Whether the filters, the order or the page of a list are wrong.
+    pub(crate) fn is_about_query(&self) -> bool {
+        let names_parameter = self.errors.iter().any(|error| error.parameter.is_some());
+        !self.target.is_empty() && self.status.is_client_error() && (names_parameter || self.is(Code::CursorMismatch))
     }
 
     /// What is wrong with the field of a body or the parameter with this name.
@@ -90,7 +100,7 @@ impl Refusal {
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
-        let code = Code::ALL.iter().find(|code| code.name() == refusal.code).copied().unwrap_or(Code::InternalError);
+        let code = Code::ALL.iter().find(|code| code.name() == &*refusal.code).copied().unwrap_or(Code::InternalError);
         Self::new(code, refusal.detail)
     }
 }

@@ -20,14 +20,14 @@ use std::{
 };
 
 use tenantd_api_keys::{ApiKeyError, ApiKeySlice, NewApiKey, Plaintext, StoredSecret};
-use tenantd_auth::{self as auth, AuthError, Users};
+use tenantd_auth::{self as auth, AuthError, FirstPassword, PasswordContext, Users};
 use tenantd_backup::{BackupError, Backups};
 use tenantd_base::{
     access::{Role, TenantKind},
     clock::Timestamp,
     entropy::{Entropy, Seed},
     id::TenantId,
-    secrets::{Secret, digest},
+    secrets::{PasswordError, Secret, digest},
 };
 use tenantd_cloud::{CloudError, Clouds};
 use tenantd_directory::{Directory, DirectoryError};
@@ -44,6 +44,7 @@ use tenantd_workflows::{WorkflowError, Workflows};
 
 use self::{
     activity::{Action, Step},
+    people::{Author, Participants},
     words::TAGS,
 };
 
@@ -77,6 +78,9 @@ impl From<SampleError> for TenantError {
     fn from(error: SampleError) -> Self {
         match error {
             SampleError::Store(error) => Self::Store(error),
+            SampleError::Auth(AuthError::Password(PasswordError::Busy)) => {
+                Self::NotNow("Too many passwords are being checked. Retry in a moment.")
+            }
             other => Self::FillFailed(other.to_string()),
         }
     }
@@ -115,7 +119,11 @@ impl SampleGenerator for Sampler {
             let (password, key) =
                 (Secret::random_password(&mut entropy), Plaintext::generate(TenantKind::Evaluation, &mut entropy));
             let intent = Intent::new(TenantId::from_bytes([0; 16]), now, Actor::system(GENERATOR));
-            let hash = self.users.hash_password(password.clone(), &intent).await.map_err(SampleError::from)?;
+            let hash = self
+                .users
+                .hash_password(password.clone(), &PasswordContext::default(), &intent)
+                .await
+                .map_err(SampleError::from)?;
             let StoredSecret { digest, prefix, last_four } = key.to_stored();
             let admission = StoredCredentials {
                 email: email.clone(),
@@ -164,6 +172,7 @@ impl SampleContext {
         }
         let mut random = Entropy::from_seed(seed);
         let participants = people::create(self, &mut random, spec, now - PAST).await?;
+        self.open_portal(&participants, now - PAST).await?;
         let (mut numbers, mut backlog) = (BTreeMap::new(), Vec::new());
         let steps = activity::steps(&participants, &mut random, now - PAST, now, usize::try_from(spec.tickets).unwrap_or_default());
         let mut written = 0;
@@ -192,6 +201,15 @@ impl SampleContext {
         workflows::install(self, spec.runs, &participants, now).await
     }
 
+    /// Turns the portal on, and gives the first contact of the first customer access. Nobody has a link to sign in there.
+    async fn open_portal(&self, participants: &Participants, at: Timestamp) -> Result<(), SampleError> {
+        let contact = participants.customers.first().and_then(|customer| customer.contacts.first());
+        let Some(contact) = contact.map(|contact| contact.id) else { return Ok(()) };
+        let (users, intent) = (self.parts.users.clone(), self.intent("portal", 0, at, participants.actor(Author::Staff(0))));
+        let write = move |tx: &mut WriteTx| users.open_sample_portal(tx, &mut intent.begin(), contact);
+        Ok(self.parts.store.write(write).await?)
+    }
+
     /// Creates the user and the API key of the visitor, with the credentials from the creation of the tenant.
     async fn create_credentials(&self, admission: &StoredCredentials, now: Timestamp) -> Result<(), SampleError> {
         let intent = self.intent("visitor", 0, now, Actor::system(GENERATOR));
@@ -203,7 +221,7 @@ impl SampleContext {
                 let mut act = intent.begin();
                 let email = admission.email.clone();
                 let user = auth::NewUser { tenant_id, email, name: "Evaluation Admin".to_owned(), role: Role::Admin };
-                users.create(tx, &mut act, &user, &admission.password, false)?;
+                users.create(tx, &mut act, &user, FirstPassword::Chosen(&admission.password), false)?;
                 let new = NewApiKey {
                     name: "Evaluation key".to_owned(),
                     description: Some("Created together with the tenant.".to_owned()),

@@ -90,7 +90,16 @@ async fn staff(context: &SampleContext, seed: u64, at: Timestamp) -> Result<Vec<
         let (mut act, mut random) = (intent.begin(), Entropy::from_seed(seed));
         let role = |place: usize| if place == 0 { Role::Admin } else { Role::Technician };
         (0..STAFF)
-            .map(|place| person(&directory, tx, &mut act, &mut random, &domain, Standing::Staff { role: role(place) }))
+            .map(|place| {
+                person(
+                    &directory,
+                    tx,
+                    &mut act,
+                    &mut random,
+                    &domain,
+                    Standing::Staff { role: role(place).into(), organization_ids: None },
+                )
+            })
             .collect::<Result<Vec<_>, SampleError>>()
     };
     context.parts.store.write(write).await
@@ -115,7 +124,7 @@ async fn customer(context: &SampleContext, seed: u64, place: u32, at: Timestamp)
         let mut customer = Customer { id, contacts: Vec::new(), devices: Vec::new() };
         let standing = Standing::Contact { organization_id: Some(id) };
         for _ in 0..2 + random.below(CONTACTS) {
-            customer.contacts.push(person(&directory, tx, &mut act, &mut random, &format!("{short}.example"), standing)?);
+            customer.contacts.push(person(&directory, tx, &mut act, &mut random, &format!("{short}.example"), standing.clone())?);
         }
         Ok::<_, SampleError>(customer)
     };

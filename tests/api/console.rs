@@ -12,28 +12,28 @@ use crate::{
 };
 
 /// Reads the pages of the desk as a browser does.
-fn browser(actor: &Actor) -> Actor {
+pub(crate) fn browser(actor: &Actor) -> Actor {
     actor.clone().with("accept", "text/html")
 }
 
 /// The value of a hidden field of a page.
-fn hidden<'a>(page: &'a Reply, name: &str) -> &'a str {
+pub(crate) fn hidden<'a>(page: &'a Reply, name: &str) -> &'a str {
     let start = format!("name=\"{name}\" value=\"");
     let rest = page.text.split(start.as_str()).nth(1).unwrap_or_else(|| panic!("no field {name} in {}", page.text));
     rest.split('"').next().unwrap()
 }
 
 /// The tokens of a form of a page.
-fn tokens(page: &Reply) -> Vec<(String, String)> {
+pub(crate) fn tokens(page: &Reply) -> Vec<(String, String)> {
     ["form_token", "once"].map(|name| (name.to_owned(), hidden(page, name).to_owned())).to_vec()
 }
 
-async fn send(actor: &Actor, path: &str, fields: &[(String, String)]) -> Reply {
+pub(crate) async fn send(actor: &Actor, path: &str, fields: &[(String, String)]) -> Reply {
     let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
     actor.post(path).header("accept", "text/html").text("application/x-www-form-urlencoded", body).send().await
 }
 
-fn and(tokens: &[(String, String)], fields: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn and(tokens: &[(String, String)], fields: &[(&str, &str)]) -> Vec<(String, String)> {
     let more = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
     tokens.iter().cloned().chain(more).collect()
 }
@@ -49,7 +49,7 @@ async fn every_page_refuses_strangers_and_people_without_its_scope() {
         let operator = app.operator().await;
         for route in Desk::routes() {
             let path = office.path(route);
-            let shared = ["/", "/profile", "/settings", "/webhooks/events"].contains(&route.path);
+            let shared = ["/", "/settings", "/webhooks/events"].contains(&route.path) || route.path.starts_with("/profile");
             let is_operators = route.path.starts_with("/operator");
             if route.is_shown() {
                 let stranger = browser(&app.anonymous()).get(&path).send().await;
@@ -135,7 +135,7 @@ async fn a_viewer_sees_no_form_that_the_api_would_refuse() {
             let page = browser(&viewer).get(&office.path(route)).send().await;
             let forms = page.text.matches("method=\"post\"").count();
             let allowed = 1
-                + page.text.matches("action=\"/profile\"").count()
+                + page.text.matches("action=\"/profile").count()
                 + ["tickets", "devices"]
                     .map(|area| page.text.matches(&format!("action=\"/{area}/views")).count())
                     .iter()
@@ -234,9 +234,11 @@ async fn a_view_is_saved_where_it_is_used_and_deleted_again() {
 async fn times_are_in_the_zone_of_the_profile_or_else_of_the_browser() {
     with_office(async |app| {
         let office = Office::new(app, "acme").await;
-        let with_zone = |zone: &str| browser(&office.admin).with("cookie", &format!("time_zone={zone}"));
+        let with_cookie = |cookie: &str, zone: &str| browser(&office.admin).with("cookie", &format!("{cookie}={zone}"));
+        let with_zone = |zone: &str| with_cookie("time_zone", zone);
         assert!(browser(&office.admin).get("/").send().await.text.contains(" · UTC"));
         assert!(with_zone("Asia/Tokyo").get("/").send().await.text.contains(" · Asia/Tokyo"));
+        assert!(with_cookie("__Host-time_zone", "Asia/Tokyo").get("/").send().await.text.contains(" · Asia/Tokyo"));
         assert!(with_zone("../../etc/passwd").get("/").send().await.text.contains(" · UTC"));
         office.admin.patch("/api/auth/preferences").json(json!({"time_zone": "Europe/Berlin"})).send().await.ok(200);
         assert!(with_zone("Asia/Tokyo").get("/").send().await.text.contains(" · Europe/Berlin"));
@@ -356,6 +358,10 @@ async fn a_retry_that_is_sent_twice_starts_one_run() {
         assert_eq!((first.status, again.status), (303, 303), "{}", first.text);
         assert_eq!(first.header("location"), again.header("location"));
         assert_eq!(office.admin.get(runs).send().await.ok(200)["data"].as_array().unwrap().len(), 2);
+        let later = browser(&office.admin).get(&format!("/workflows/runs/{run}")).send().await;
+        let meant =
+            send(&office.admin, &format!("/workflows/runs/{run}/actions"), &and(&tokens(&later), &[("action", "retry")])).await;
+        assert_ne!(meant.header("location"), first.header("location"), "a new page retries again");
     })
     .await;
 }

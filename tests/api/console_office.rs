@@ -57,7 +57,9 @@ impl<'a> Office<'a> {
             json!({"provider_id": provider["id"], "name": "web", "region": "sim-east", "size": "sim.small", "image": "debian-13"});
         let ordered = admin.post("/api/cloud/vms").json(order).send().await.ok(202).clone();
         let user = made("/api/admin/users", json!({"name": "Eve", "email": format!("eve@{slug}.example"), "role": "viewer"})).await;
+        let role = made("/api/admin/roles", json!({"name": "Desk", "scopes": ["tickets:*"]})).await;
         let key = made("/api/admin/api-keys", json!({"name": "Some", "scopes": ["tickets:read"]})).await;
+        let own_key = made("/api/auth/own-keys", json!({"name": "Own", "scopes": ["tickets:read"]})).await;
         let secret = made("/api/admin/secrets", json!({"name": "s", "value": "abcd", "hosts": ["api.example.com"]})).await;
         let sign_on = json!({"name": "Acme", "issuer": "http://127.0.0.1:9", "client_id": "tenantd", "client_secret": "s3cret",
             "domains": [format!("{slug}.example")]});
@@ -81,7 +83,11 @@ impl<'a> Office<'a> {
             ("/vms/", id(&ordered["vms"][0])),
             ("/operations/", id(&ordered["operation"])),
             ("/settings/users/", id(&user)),
+            ("/settings/roles/", id(&role)),
+            ("/settings/users/{id}/sessions/", "ses_01k9z7w3v5e8g9m2n4p6r8t0x1".to_owned()),
+            ("/profile/sessions/", "ses_01k9z7w3v5e8g9m2n4p6r8t0x1".to_owned()),
             ("/settings/keys/", id(&key)),
+            ("/profile/keys/", id(&own_key)),
             ("/settings/secrets/", id(&secret)),
             ("/settings/identity-providers/", id(&sign_on)),
             ("/settings/identity-providers/{id}/domains/", format!("{slug}.example")),

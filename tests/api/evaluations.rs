@@ -99,6 +99,20 @@ async fn the_same_seed_gives_the_same_records_and_ids() {
 }
 
 #[tokio::test]
+async fn one_contact_of_the_sample_data_has_access_to_the_portal() {
+    with_app(async |app| {
+        let (_, visitor) = evaluate(app, small("trial", 7)).await;
+        assert_eq!(visitor.get("/api/admin/portal").send().await.ok(200), &json!({"enabled": true, "version": 1}));
+        let given = visitor.get("/api/events?types=portal.access_given").send().await.ok(200)["data"].clone();
+        assert_eq!(given.as_array().unwrap().len(), 1);
+        let path = format!("/api/directory/contacts/{}/portal-access", given[0]["resource"]["id"].as_str().unwrap());
+        let access = visitor.get(&path).send().await.ok(200).clone();
+        assert_eq!((&access["has_access"], &access["has_password"]), (&json!(true), &json!(false)));
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_reset_restores_data_and_keeps_credentials() {
     with_app(async |app| {
         let local = app.local();

@@ -128,3 +128,32 @@ async fn stored_responses_need_the_current_rights() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_secret_is_returned_again_only_to_its_session() {
+    with_setup(Setup::default(), async |app| {
+        let tenant = app.tenant("acme").await;
+        let first = tenant.admin().await;
+        let second = app.sign_in("admin@acme.example").await;
+        let requests = [
+            (KEYS, json!({"name": "A", "scopes": ["tickets:read"]}), true),
+            ("/api/psa/tickets", json!({"subject": "A", "organization_id": tenant.organization("Acme").await}), false),
+        ];
+        for (path, body, has_secret) in requests {
+            let request = (path, body);
+            let answer = repeat(&first, &request).await;
+            assert_eq!(answer.status, 201, "{}", answer.text);
+            let same = repeat(&first, &request).await;
+            assert_eq!((same.header("idempotency-replayed"), &same.text), ("true", &answer.text), "{path}");
+            let other = repeat(&second, &request).await;
+            if has_secret {
+                assert_eq!(other.problem(422), "idempotency_key_reused", "{path}");
+                assert!(!other.text.contains(answer.body["key"].as_str().unwrap()), "{path}");
+                assert!(other.text.contains("Another session"), "{}", other.text);
+            } else {
+                assert_eq!((other.header("idempotency-replayed"), &other.text), ("true", &answer.text), "{path}");
+            }
+        }
+    })
+    .await;
+}

@@ -151,6 +151,34 @@ async fn revoking_a_key_pauses_keys_it_created() {
     .await;
 }
 
+/// The request that makes the key is authenticated before the change, and written after it.
+#[tokio::test]
+async fn no_key_outlives_the_rights_of_its_maker() {
+    with_app(async |app| {
+        let admin = app.tenant("acme").await.admin().await;
+        for round in 0..12 {
+            let (parent, record) = key_of(app, &admin, &format!("Parent {round}"), &["*"]).await;
+            let (maker, maker_path) = person(app, &admin, &format!("maker{round}"), "admin").await;
+            let make = |actor: &Actor, name: &str| {
+                let body = json!({"name": format!("{name} {round}"), "scopes": ["tickets:read"]});
+                actor.post(KEYS).json(body).send()
+            };
+            let disable = admin.put(&maker_path).json(json!({"status": "disabled"})).send();
+            let revoke = admin.delete(&path(&record)).send();
+            let (child, own, disabled, revoked) = tokio::join!(make(&parent, "Child"), make(&maker, "Own"), disable, revoke);
+            assert_eq!((disabled.status, revoked.status), (200, 200));
+            for made in [child, own] {
+                if made.status == 201 {
+                    assert!(!works(&app.anonymous().bearer(made.body["key"].as_str().unwrap())).await, "round {round}");
+                } else {
+                    assert!(matches!(made.status, 401 | 403), "{}", made.text);
+                }
+            }
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn keys_of_an_ended_key_get_a_new_owner() {
     with_app(async |app| {

@@ -10,7 +10,11 @@ use tenantd_base::{
 };
 use tenantd_store::StoreError;
 
-use crate::harness::{Actor, Receiver, Setup, TestApp, example};
+use crate::harness::{
+    Actor, Receiver, Setup, TestApp,
+    authenticator::{add_app, challenge, send_code},
+    example,
+};
 
 const ROTATION: &str = "/internal/admin/key-rotation";
 const KEYS: &str = "/api/admin/api-keys";
@@ -72,9 +76,13 @@ async fn a_running_server_rotates_every_secret() {
     let cloud = json!({"name": "Aws", "kind": "aws", "enabled": false, "credential": {"access_key_id": "AKIA", "secret_access_key": "s3cret"}});
     admin.post("/api/cloud/providers?verify=skip").json(cloud).send().await.ok(201);
     admin.post("/api/admin/secrets").json(example("secrets/create_secret")).send().await.ok(201);
+    let (codes, _) = add_app(&app, &acme.user("viewer").await, "Phone").await;
+    app.advance(std::time::Duration::from_secs(30));
     let before = key(&app);
     let held = secrets(&app, &before).await.unwrap();
-    for (table, least) in [("webhooks", 3), ("cloud_providers", 1), ("identity_providers", 1), ("secrets", 1), ("idempotency", 1)] {
+    for (table, least) in
+        [("webhooks", 3), ("cloud_providers", 1), ("identity_providers", 1), ("secrets", 1), ("idempotency", 1), ("factors", 1)]
+    {
         let found = held.iter().find(|(name, _)| *name == table).unwrap().1;
         assert!(found >= least, "{table} holds {found}");
     }
@@ -94,6 +102,8 @@ async fn a_running_server_rotates_every_secret() {
     assert_eq!(admin.get(&provider_path).send().await.header("etag"), "\"v1\"");
     assert_eq!(make_key(&admin).await, plaintext);
     assert_signed(&admin, &path, secret.as_str().unwrap(), &receiver).await;
+    let asked = challenge(&app, "viewer@acme.example").await;
+    send_code(&app, &asked, &codes.code(app.now())).await.ok(200);
     let acts = app.local().get("/api/events?types=operator.acted&limit=200").send().await.text;
     assert!(acts.contains("rotate_key"), "{acts}");
 

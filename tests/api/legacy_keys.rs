@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use tenantd_base::{
     clock::Timestamp,
-    id::{ApiKeyId, OrganizationId, TenantId},
+    id::{ApiKeyId, OrganizationId, TenantId, UserId},
 };
 use tenantd_store::{
     Counts, KeyRange, StoreError, Table, WriteTx, catalog,
@@ -73,10 +73,13 @@ struct NewKey {
     origin: u32,
     /// Digests of replaced secrets.
     retired: Vec<[u8; 32]>,
+    person: Option<UserId>,
+    /// Who has the current secret and the one before.
+    holders: [Option<Author>; 2],
 }
 
 impl Record for NewKey {
-    const VERSION: u8 = 5;
+    const VERSION: u8 = 7;
 }
 
 static OLD_KEYS: Table<(TenantId, ApiKeyId), OldKey> = Table::new(catalog::API_KEYS, &[]).counting(Counts::Records);

@@ -255,6 +255,7 @@ async fn only_the_operator_sets_quotas() {
         assert_eq!(operator.put(&path).json(json!({"records": -1})).send().await.problem(422), "validation_failed");
         let unknown = "/api/platform/tenants/tnt_01k9zzzzzzzzzzzzzzzzzzzzzz/quotas";
         assert_eq!(operator.get(unknown).send().await.problem(404), "not_found");
+        admin.confirm().await;
         let refused =
             admin.post("/api/admin/users").json(json!({"email": "new@acme.example", "name": "New", "role": "viewer"})).send().await;
         assert_eq!(refused.problem(403), "quota_exceeded");

@@ -57,6 +57,37 @@ async fn a_restricted_key_is_limited_to_tickets_it_reaches() {
 }
 
 #[tokio::test]
+async fn the_filter_by_parent_finds_no_children_of_a_ticket_out_of_reach() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let (ours, theirs) = (tenant.organization("Ours").await, tenant.organization("Theirs").await);
+        let admin = tenant.admin().await;
+        let made = async |body: Value| admin.post(TICKETS).json(body).send().await.ok(201)["id"].as_str().unwrap().to_owned();
+        let hidden = made(json!({"subject": "Theirs", "organization_id": theirs})).await;
+        let seen = made(json!({"subject": "Ours", "organization_id": ours})).await;
+        made(json!({"subject": "Child", "organization_id": ours, "parent": hidden})).await;
+        made(json!({"subject": "Child", "organization_id": ours, "parent": seen})).await;
+        let key = restricted(app, &admin, &[&ours], &["tickets:read"]).await;
+        let unknown = "tkt_01k9z7w3v5e8g9m2n4p6r8t0x1";
+        for (filter, children) in [
+            (format!("parent_id={hidden}"), &[] as &[&str]),
+            (format!("parent_id={unknown}"), &[]),
+            (format!("parent_id={seen}"), &["T-4"]),
+            (format!("parent_id={hidden}&parent_id={seen}"), &["T-4"]),
+        ] {
+            let list = key.get(&format!("{TICKETS}?{filter}&include_total=true&counts_by=status")).send().await.ok(200).clone();
+            assert_eq!((references(&list), &list["page"]["total"]), (children.to_vec(), &json!(children.len())), "{filter}");
+            assert_eq!(list["counts"]["status"].as_array().unwrap().len(), children.len(), "{filter}");
+            let stream = key.get(&format!("{TICKETS}?{filter}&format=ndjson")).send().await.lines(200);
+            assert_eq!(stream.last().unwrap()["count"], children.len(), "{filter}");
+        }
+        let all = admin.get(&format!("{TICKETS}?parent_id={hidden}")).send().await.ok(200).clone();
+        assert_eq!(references(&all), ["T-3"]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_restricted_key_cannot_move_a_ticket_out() {
     with_app(async |app| {
         let tenant = app.tenant("acme").await;
@@ -97,6 +128,41 @@ async fn a_restricted_key_cannot_move_a_ticket_out() {
             terms.as_object_mut().unwrap().remove(member);
         }
         assert_eq!(key.put("/api/psa/sla").json(terms).send().await.problem(403), "insufficient_scope");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tickets_out_of_reach_are_not_named() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let (ours, theirs) = (tenant.organization("Ours").await, tenant.organization("Theirs").await);
+        let admin = tenant.admin().await;
+        let make = async |body: Value| admin.post(TICKETS).json(body).send().await.ok(201)["id"].as_str().unwrap().to_owned();
+        let hidden = make(json!({"subject": "A", "organization_id": theirs})).await;
+        make(json!({"subject": "B", "organization_id": ours, "parent": "T-1"})).await;
+        make(json!({"subject": "C", "organization_id": ours})).await;
+        make(json!({"subject": "D", "organization_id": ours, "parent": "T-2"})).await;
+        for (ticket, change) in [
+            ("T-3", json!({"status": "merged", "merged_into": "T-1"})),
+            ("T-4", json!({"parent": "T-1"})),
+            ("T-4", json!({"parent": "T-2"})),
+        ] {
+            admin.patch(&format!("{TICKETS}/{ticket}")).json(change).send().await.ok(200);
+        }
+        let key = restricted(app, &admin, &[&ours], &["tickets:*"]).await;
+        let paths = ["", "/T-2", "/T-3", "/T-4", "/T-2/history", "/T-3/history", "/T-4/history", "?format=ndjson", "?format=csv"];
+        for path in paths {
+            let reply = key.get(&format!("{TICKETS}{path}")).send().await;
+            assert_eq!(reply.status, 200, "{path}: {}", reply.text);
+            assert!(!reply.text.contains(&hidden) && !reply.text.contains("T-1"), "{path}: {}", reply.text);
+        }
+        let changed = key.patch(&format!("{TICKETS}/T-2")).json(json!({"subject": "Ours"})).send().await;
+        assert!(changed.ok(200).get("parent").is_none(), "{}", changed.text);
+        assert_eq!(key.get(&format!("{TICKETS}/T-4")).send().await.ok(200)["parent"]["ref"], "T-2");
+        let all = admin.get(&format!("{TICKETS}/T-2")).send().await.ok(200).clone();
+        assert_eq!((&all["parent"]["id"], &all["subject"]), (&json!(hidden), &json!("Ours")), "the reference itself stays");
+        assert_eq!(admin.get(&format!("{TICKETS}/T-3")).send().await.ok(200)["merged_into"]["ref"], "T-1");
     })
     .await;
 }

@@ -29,6 +29,13 @@ async fn redeem(app: &TestApp, token: &str) -> Reply {
     app.anonymous().post(LINK).json(json!({"token": token})).send().await
 }
 
+/// The session that a link has started.
+pub async fn linked(app: &TestApp, tenant: &str, email: &str) -> Actor {
+    let reply = redeem(app, &issue(app, tenant, email).await.unwrap()).await;
+    reply.ok(200);
+    app.anonymous().with("cookie", cookie(&reply))
+}
+
 fn cookie(reply: &Reply) -> &str {
     reply.header("set-cookie").split(';').next().unwrap()
 }

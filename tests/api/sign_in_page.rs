@@ -48,8 +48,22 @@ async fn an_address_redirects_to_its_identity_provider() {
         }
         let evil = signed_in.get("/sign-in?return_to=//evil.example").send().await;
         assert_eq!((evil.status, evil.text.contains("evil")), (422, false), "{}", evil.text);
+        // Somebody who is signed in confirms who they are.
+        let asked = signed_in.get("/sign-in?fresh=true&return_to=/settings").send().await;
+        assert!(asked.status == 200 && asked.text.contains("Confirm that it is you"), "{}", asked.text);
+        let on = submit(&signed_in, "/sign-in", &[("fresh", "true"), ("return_to", "/settings")]).await;
+        assert!(on.status == 200 && on.header("refresh").contains("prompt=login"), "{}", on.text);
+        // A tenant that is named offers its providers.
+        let offered = browser(app).get("/sign-in?tenant=acme").send().await;
+        assert!(offered.text.contains("Continue to Acme") && !offered.text.contains("acme.example"), "{}", offered.text);
+        let id = scene.record["id"].as_str().unwrap();
+        let on = submit(&browser(app), "/sign-in", &[("tenant", "acme"), ("provider", id)]).await;
+        assert!(on.status == 200 && on.header("refresh").contains("/authorize?"), "{}", on.text);
+        let none = submit(&browser(app), "/sign-in", &[("tenant", "nobody"), ("provider", id)]).await;
+        assert_eq!((none.status, none.text.contains("role=\"alert\"")), (422, true), "{}", none.text);
         let out = submit(&signed_in, "/sign-out", &[]).await;
-        assert_eq!((out.status, out.header("location")), (303, "/sign-in"), "{}", out.text);
+        assert_eq!(out.status, 200, "{}", out.text);
+        assert!(out.text.contains("Sign out of Acme") && out.text.contains("/end-session?client_id="), "{}", out.text);
         assert_eq!(out.header("clear-site-data"), "\"cache\", \"storage\"");
         assert_eq!(signed_in.get("/api/auth/session").send().await.problem(401), "session_expired");
     })

@@ -58,6 +58,16 @@ async fn automation_stops_for_lapsed_sso_users() {
         let body = json!({"token": issued["password_token"], "password": "a long enough passphrase"});
         assert_eq!(app.anonymous().post("/api/auth/password").json(body).send().await.status, 204);
         sent("with a password").await;
+        // A password that they may not use does not count.
+        let admin = scene.admin.get("/api/auth/session").send().await.ok(200)["id"].clone();
+        let require = async |enforcement: &str| {
+            let body = json!({"enforcement": enforcement, "break_glass_user_ids": [admin]});
+            scene.admin.put(&provider).json(body).send().await.ok(200);
+        };
+        require("domains").await;
+        ticket("the provider is required").await;
+        require("off").await;
+        sent("the provider is optional again").await;
         switch(false).await;
         sent("with a password and without the provider").await;
     })

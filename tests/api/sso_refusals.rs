@@ -64,6 +64,11 @@ async fn every_invalid_id_token_is_refused() {
     .await;
 }
 
+/// The path that the provider sends people back to.
+fn callback_path(scene: &Scene<'_>) -> String {
+    format!("/api/auth/sso/callback/{}", scene.record["id"].as_str().unwrap())
+}
+
 #[tokio::test]
 async fn sign_ons_are_single_use_and_browser_bound() {
     with_app(async |app| {
@@ -91,7 +96,7 @@ async fn sign_ons_are_single_use_and_browser_bound() {
         let state = started.body["state"].as_str().unwrap();
         let stolen = authorize(&scene.begin(json!({})).await);
         let code = stolen.split("code=").nth(1).unwrap().split('&').next().unwrap();
-        let mixed = format!("/api/auth/sso/callback?code={code}&state={state}");
+        let mixed = format!("{}?code={code}&state={state}", callback_path(&scene));
         refused(&app.anonymous().with("cookie", &started.cookie).get(&mixed).send().await, "a stolen code");
         let started = scene.begin(json!({})).await;
         let callback = authorize(&started);
@@ -115,7 +120,7 @@ async fn refusals_and_foreign_issuers_are_refused() {
             [("provider_refused", "error=access_denied"), ("wrong_issuer", "code=code-1&iss=https%3A%2F%2Fevil.example")]
         {
             let started = scene.begin(json!({})).await;
-            let callback = format!("/api/auth/sso/callback?{answer}&state={}", started.body["state"].as_str().unwrap());
+            let callback = format!("{}?{answer}&state={}", callback_path(&scene), started.body["state"].as_str().unwrap());
             refused(&app.anonymous().with("cookie", &started.cookie).get(&callback).send().await, reason);
         }
         assert_eq!(scene.provider.requests("/token"), 0, "no code is shown to anybody");

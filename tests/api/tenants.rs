@@ -46,6 +46,20 @@ async fn the_operator_manages_tenants() {
         let next = page["page"]["next_cursor"].as_str().unwrap();
         let rest = operator.get(&format!("{TENANTS}?limit=2&cursor={next}")).send().await.ok(200).clone();
         assert_eq!(rest["data"][0]["slug"], "trial");
+        assert_eq!(operator.post(TENANTS).json(json!({"name": "Müller Straße"})).send().await.ok(201)["slug"], "muller-strasse");
+        operator.post(&format!("{path}/suspend")).send().await.ok(200);
+        for (filter, slugs) in [
+            ("status=suspended", vec!["acme-gmbh"]),
+            ("status=suspended,deleting", vec!["acme-gmbh"]),
+            ("status=deleting", vec![]),
+            ("slug=trial&status=suspended", vec![]),
+        ] {
+            let found = operator.get(&format!("{TENANTS}?{filter}&include_total=true")).send().await.ok(200).clone();
+            let found_slugs: Vec<&str> =
+                found["data"].as_array().unwrap().iter().filter_map(|tenant| tenant["slug"].as_str()).collect();
+            assert_eq!((&found_slugs, &found["page"]["total"]), (&slugs, &json!(slugs.len())), "{filter}");
+        }
+        assert_eq!(operator.get(&format!("{TENANTS}?status=gone")).send().await.problem(422), "validation_failed");
         let by_slug = operator.get(&format!("{TENANTS}?slug=acme-gmbh")).send().await.ok(200).clone();
         assert_eq!(by_slug["data"].as_array().unwrap().len(), 1);
     })

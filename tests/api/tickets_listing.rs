@@ -325,3 +325,34 @@ async fn cursors_are_stable_and_bound_to_their_query() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_bounded_count_is_exact_or_says_that_it_is_not() {
+    with_app(async |app| {
+        let acme = app.tenant("acme").await;
+        let key = acme.key(&["tickets:*"]).await;
+        let organization = acme.organization("Acme").await;
+        for number in 0..30 {
+            let priority = if number % 3 == 0 { "high" } else { "low" };
+            let body = json!({"subject": format!("Printer {number}"), "organization_id": organization, "priority": priority});
+            key.post(TICKETS).json(body).send().await.ok(201);
+        }
+        let counted = async |query: &str| {
+            let list = key.get(&format!("{TICKETS}?limit=5&{query}")).send().await.ok(200).clone();
+            (list["page"]["total"].clone(), list["total_is_minimum"].clone())
+        };
+        assert_eq!(counted("q=printer&priority=high&count_up_to=1000").await, (json!(10), json!(false)));
+        let (found, is_minimum) = counted("q=printer&priority=high&count_up_to=6").await;
+        assert!(is_minimum == true && found.as_u64().unwrap() <= 6, "{found} {is_minimum}");
+        assert_eq!(counted("priority=high&count_up_to=1").await, (json!(10), json!(false)), "counters cost nothing");
+        assert_eq!(counted("q=printer&priority=high&count_up_to=1&include_total=true").await, (json!(10), json!(false)));
+        assert_eq!(counted("q=printer").await, (Value::Null, Value::Null));
+        let first = key.get(&format!("{TICKETS}?limit=5&q=printer&count_up_to=4")).send().await.ok(200).clone();
+        let cursor = first["page"]["next_cursor"].as_str().unwrap();
+        key.get(&format!("{TICKETS}?limit=5&q=printer&cursor={cursor}")).send().await.ok(200);
+        let stream = key.get(&format!("{TICKETS}?format=csv&count_up_to=4")).send().await;
+        assert_eq!(stream.problem(422), "validation_failed");
+        assert_eq!(stream.field_errors(), [("count_up_to".to_owned(), "not_allowed".to_owned())]);
+    })
+    .await;
+}

@@ -84,6 +84,8 @@ async fn the_last_active_admin_stays() {
         }
         assert_eq!(admin.delete(&me).send().await.problem(409), "in_use");
         let second = create(&admin, json!({"email": "b@acme.example", "name": "B", "role": "admin"})).await;
+        let set = json!({"token": second["password_token"], "password": PASSWORD});
+        assert_eq!(app.anonymous().post("/api/auth/password").json(set).send().await.status, 204);
         admin.put(&path(&second)).json(json!({"status": "disabled"})).send().await.ok(200);
         assert_eq!(admin.delete(&me).send().await.problem(409), "in_use", "a disabled administrator is none");
         admin.put(USERS).json(json!({"id": second["id"], "status": "active"})).send().await.ok(200);
@@ -103,6 +105,9 @@ async fn sessions_are_listed_and_ended() {
         let sessions = format!("{USERS}/{id}/sessions");
         let first = admin.get(&format!("{sessions}?limit=1&include_total=true")).send().await.ok(200).clone();
         assert_eq!((first["data"].as_array().unwrap().len(), &first["page"]["total"]), (1, &json!(2)));
+        let session = &first["data"][0];
+        assert_eq!((&session["methods"], &session["ip_address"]), (&json!(["password"]), &json!("127.0.0.1")));
+        assert_eq!(session["proven_at"], session["created_at"]);
         let cursor = first["page"]["next_cursor"].as_str().unwrap();
         let second = admin.get(&format!("{sessions}?limit=1&cursor={cursor}")).send().await.ok(200).clone();
         assert_ne!(first["data"][0]["id"], second["data"][0]["id"]);

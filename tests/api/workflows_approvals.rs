@@ -12,7 +12,7 @@ use crate::{
 
 const DECIDE: [&str; 2] = ["workflows:approve", "workflows:run"];
 
-struct Bench<'a> {
+pub(crate) struct Bench<'a> {
     app: &'a TestApp,
     tenant: Tenant<'a>,
     /// The author of the workflows, who therefore approves none of their runs.
@@ -20,30 +20,34 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    async fn new(app: &'a TestApp) -> Self {
+    pub(crate) async fn new(app: &'a TestApp) -> Self {
         let tenant = app.tenant("acme").await;
         let author = tenant.admin().await;
         Self { app, tenant, author }
     }
 
-    async fn person(&self, name: &str) -> (Actor, String) {
+    pub(crate) async fn person(&self, name: &str) -> (Actor, String) {
         person(self.app, &self.author, name, "admin").await
     }
 
-    async fn workflow(&self, key: &str, more: Value) {
+    pub(crate) async fn key(&self, scopes: &[&str]) -> Actor {
+        self.tenant.key(scopes).await
+    }
+
+    pub(crate) async fn workflow(&self, key: &str, more: Value) {
         let with = json!({"required": 1});
         let mut definition = json!({"key": key, "name": key, "steps": [{"id": "ok", "type": "approval", "with": with}]});
         definition.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.author.post(PATH).json(json!({"action": "create", "definition": definition})).send().await.ok(201);
     }
 
-    async fn until_waiting(&self, run: &str) {
+    pub(crate) async fn until_waiting(&self, run: &str) {
         let asking =
             async { while self.author.get(&format!("{PATH}/runs/{run}")).send().await.ok(200)["waiting_on"] != "approval" {} };
         tokio::time::timeout(Duration::from_secs(30), asking).await.unwrap();
     }
 
-    async fn start(&self, actor: &Actor, key: &str) -> String {
+    pub(crate) async fn start(&self, actor: &Actor, key: &str) -> String {
         let run = actor.post(PATH).json(json!({"workflow_key": key})).send().await.ok(202)["id"].as_str().unwrap().to_owned();
         self.until_waiting(&run).await;
         run

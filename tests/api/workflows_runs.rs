@@ -233,7 +233,7 @@ async fn an_approval_needs_enough_other_people() {
         assert_eq!((&rejected.ok(200)["status"], &rejected.body["error"]["code"]), (&json!("failed"), &json!("rejected")));
         let decisions = &step(&rejected.body, "ok")["decisions"];
         assert_eq!((&decisions[0]["by"]["name"], &decisions[0]["approved"], &decisions[1]["comment"]), (&json!("technician"), &json!(true), &json!("because")));
-        assert_eq!(decide(&technician, &run, "approve").await.problem(409), "run_not_cancellable");
+        assert_eq!(decide(&technician, &run, "approve").await.problem(409), "invalid_transition", "the step is already decided");
         let late = start().await;
         waiting(&late).await;
         let requested = admin.get("/api/events?types=workflow.run.waiting").send().await;

@@ -1,6 +1,11 @@
 //! `tenantd demo`: it continues with its data, and leaves nothing behind if it cannot start.
 
-use std::{net::TcpListener, path::Path};
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::{TcpListener, TcpStream},
+    path::Path,
+    process::Stdio,
+};
 
 use serde_json::Value;
 
@@ -88,4 +93,41 @@ fn an_unreachable_server_or_tenant_is_searched_for_with_data_dir() {
     let help = text(&tenantd(&["demo", "--help"]).output().unwrap().stdout);
     let words: Vec<&str> = help.split_whitespace().collect();
     assert!(words.join(" ").contains("uses a temporary directory"), "{help}");
+}
+
+#[test]
+fn only_json_is_on_standard_output_and_logs_are_on_standard_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("demo").display().to_string();
+    let arguments = ["demo", "--listen", "127.0.0.1:0", "--data-dir", &path, "--json", "--tickets", "0"];
+    let mut child = tenantd(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut stdout, mut stderr) = (BufReader::new(child.stdout.take().unwrap()), child.stderr.take().unwrap());
+    let mut line = String::new();
+    stdout.read_line(&mut line).unwrap();
+    let server = Server { child, directory: directory.path().join("demo"), info: serde_json::from_str(&line).unwrap() };
+    // A refused target is a warning in the log.
+    let (key, body) = (server.info["api_key"].as_str().unwrap(), r#"{"name": "A", "url": "https://10.0.0.1/", "events": ["*"]}"#);
+    let mut connection = TcpStream::connect(server.info["url"].as_str().unwrap().trim_start_matches("http://")).unwrap();
+    let head =
+        format!("POST /api/admin/webhooks HTTP/1.0\r\nHost: localhost\r\nX-API-Key: {key}\r\nContent-Type: application/json");
+    write!(connection, "{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+    connection.read_to_string(&mut String::new()).unwrap();
+    assert_eq!(server.stop(), Some(0));
+    let (mut rest, mut logs) = (String::new(), String::new());
+    stdout.read_to_string(&mut rest).unwrap();
+    stderr.read_to_string(&mut logs).unwrap();
+    assert_eq!(rest, "", "standard output has one line of JSON");
+    assert!(logs.contains("refused to connect"), "{logs}");
+
+    let path = directory.path().join("serve").display().to_string();
+    let arguments = ["serve", "--json", "--listen", "127.0.0.1:0", "--data-dir", &path];
+    let mut child = tenantd(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let logs: Vec<String> = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok)
+        .take_while(|line| !line.contains("ready"))
+        .collect();
+    child.kill().unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(text(&output.stdout), "", "the server says that it is ready on standard error, after {logs:?}");
 }

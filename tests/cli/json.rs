@@ -64,6 +64,7 @@ const FAILING: &[(&str, i32, &str)] = &[
     ("import @/organizations.ndjson --tenant demo", 3, "not_running"),
     ("listen --tenant demo", 3, "not_running"),
     ("domain approve acme.com --tenant demo", 3, "not_running"),
+    ("idp relax --tenant demo", 3, "not_running"),
     ("backup @/none", 3, "not_running"),
     ("reload", 3, "not_running"),
     ("check", 1, "failed"),

@@ -9,7 +9,7 @@ use std::{
 
 use serde_json::Value;
 
-use tenantd_base::clock::Clock;
+use tenantd_base::clock::{Clock, Timestamp};
 
 use crate::{refused, service::Service, tenantd, text};
 
@@ -252,12 +252,21 @@ fn any_moment_after_a_backup_is_restored() {
     refused(&host.restore(&["--from", "offsite", "--at", "yesterday"]).1, 2);
 }
 
+/// Commits that a restore to the moment needs, and that others follow. A slow machine may have sent more than one file after it.
+fn needed<'a>(segments: &'a [PathBuf], moment: &str) -> &'a PathBuf {
+    let moment = Timestamp::parse(moment).unwrap();
+    let begins =
+        |segment: &PathBuf| segment.file_name().unwrap().to_str().unwrap().split('-').nth(2).unwrap().parse::<i64>().unwrap();
+    let (_, followed) = segments.split_last().unwrap();
+    followed.iter().rfind(|segment| begins(segment) <= moment.as_millis()).unwrap()
+}
+
 #[test]
 fn changed_renamed_and_missing_commits_are_noticed() {
     let History { host, before_last, .. } = History::write();
     let segments = host.segments();
     assert!(segments.len() > 2 && segments[0].to_string_lossy().ends_with(".commits.age"), "{segments:?}");
-    let (middle, at) = (&segments[segments.len() - 2], ["--from", "offsite", "--at", &before_last]);
+    let (middle, at) = (needed(&segments, &before_last), ["--from", "offsite", "--at", &before_last]);
     let sound = std::fs::read(middle).unwrap();
     let mut changed = sound.clone();
     *changed.last_mut().unwrap() ^= 1;

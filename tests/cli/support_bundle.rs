@@ -67,7 +67,7 @@ fn fill(server: &Server, data: &Path) -> Vec<String> {
     server.get_text("/canary-path");
     let secret = |value: &Value, name: &str| value[name].as_str().unwrap().to_owned();
     let file = |name: &str| std::fs::read_to_string(data.join(name)).unwrap().trim().to_owned();
-    let mut secrets = vec![secret(&user, "password"), secret(&key, "key"), secret(&hook, "secret")];
+    let mut secrets = vec![secret(&user, "password_token"), secret(&key, "key"), secret(&hook, "secret")];
     secrets.extend([secret(&server.info, "password"), secret(&server.info, "api_key")]);
     secrets.extend([file("installation.key"), file("initial-operator-password")]);
     secrets.extend(CANARIES.map(str::to_owned));

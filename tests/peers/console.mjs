@@ -8,7 +8,10 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { createRequire } from "node:module";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
+
+import { usePasskey } from "./passkey.mjs";
+import { CLIENT, logIn, startProvider } from "./provider.mjs";
 
 const [packages, ready, pictures] = process.argv.slice(2);
 const require = createRequire(join(resolve(packages), "package.json"));
@@ -42,11 +45,11 @@ function watch(context) {
   return complaints;
 }
 
-async function signIn(page) {
+async function signIn(page, who = { email, password }) {
   await page.goto(`${url}/`);
-  await page.getByLabel("E-mail address").fill(email);
+  await page.getByLabel("E-mail address").fill(who.email);
   await page.keyboard.press("Enter");
-  await page.getByLabel("Password", { exact: true }).fill(password);
+  await page.getByLabel("Password", { exact: true }).fill(who.password);
   await page.keyboard.press("Enter");
   await page.waitForURL(`${url}/`);
 }
@@ -133,11 +136,16 @@ async function pages() {
     "/settings/users/new",
     `/settings/users/${user.id}`,
     `/settings/users/${user.id}/edit`,
+    "/settings/rights",
+    "/profile/keys",
+    "/profile/keys/new",
     "/settings/keys",
     "/settings/keys/new",
     `/settings/keys/${apiKey.id}`,
     `/settings/keys/${apiKey.id}/edit`,
     `/settings/keys/${apiKey.id}/rotate`,
+    "/settings/portal",
+    "/settings/provisioning",
     "/settings/secrets",
     "/settings/secrets/new",
     "/settings/identity-providers",
@@ -149,6 +157,7 @@ async function pages() {
     "/tickets/T-999999",
     "/documentation/",
     "/documentation/api/",
+    "/documentation/api/tickets/create_tickets/",
     "/documentation/analytics/",
     "/status/",
   ];
@@ -353,6 +362,97 @@ async function compareMonths(page) {
   await page.emulateMedia({ media: "screen" });
 }
 
+/** An administrator types a definition: the page says what is wrong with it while they type, and never moves the focus. */
+async function typeWorkflow(page) {
+  await page.goto(`${url}/workflows/new`);
+  const text = page.locator("#definition");
+  const definition = await text.inputValue();
+  await page.getByLabel("Name").first().fill("Typed");
+  await text.focus();
+  await text.fill(definition.replace("ticket.create", "ticket.creat"));
+  await page.locator(".gutter .faulty").waitFor();
+  assert.match((await page.textContent("#check-live")) ?? "", /1 problem\. Line [0-9]+: there is no step type ticket\.creat/);
+  assert.equal(await page.evaluate(() => document.activeElement?.id), "definition");
+  assert.equal(await text.getAttribute("aria-invalid"), "true");
+  await text.fill(definition);
+  await page.waitForFunction(() => document.querySelector("#check-live")?.textContent?.includes("no problems"));
+  assert.equal(await page.locator(".gutter .faulty").count(), 0);
+}
+
+/** A developer tries an operation on its page. */
+async function tryOperation(page) {
+  await page.goto(`${url}/documentation/api/tickets/list_tickets/`);
+  await page.getByText("Try it", { exact: true }).click();
+  await page.getByLabel("priority (query)").fill("critical");
+  await page.getByLabel("limit (query)").fill("1");
+  await page.getByRole("button", { name: "Send GET" }).click();
+  await page.getByText("200 OK").waitFor();
+  assert.match((await page.textContent("#answer")) ?? "", /"priority": "critical"/);
+}
+
+/** An administrator connects an identity provider, and tests it with a sign-in. */
+async function connectProvider(browser, state) {
+  const { server, issuer, change } = await startProvider(packages, url, "connected.example");
+  const context = await browser.newContext({ storageState: state });
+  try {
+    const page = await context.newPage();
+    await page.goto(`${url}/settings/identity-providers/new`);
+    await page.getByLabel("Name").first().fill("Connected");
+    await page.getByLabel("Issuer").fill(issuer);
+    await page.getByLabel("Client ID").fill(CLIENT.client_id);
+    await page.getByLabel("Client secret").fill(CLIENT.client_secret);
+    await page.getByLabel("Domains").fill("connected.example");
+    await page.getByLabel("Unknown people").selectOption("true");
+    await page.getByRole("button", { name: "Create provider" }).click();
+    await page.waitForURL(/\/settings\/identity-providers\/idp_/);
+    const provider = page.url();
+    const found = (await api("/api/admin/identity-providers")).data.find((record) => record.issuer === issuer);
+    change("first", found);
+    await page.getByRole("button", { name: "Test", exact: true }).click();
+    await page.getByText("No check failed.").waitFor();
+    await page.getByRole("link", { name: "Start the test sign-in" }).click();
+    await logIn(page, "ada", (address) => address.href.startsWith(url), 60_000);
+    await page.goto(provider);
+    assert.match((await page.textContent("main")) ?? "", /Last test\s*Succeeded[^:]*: ada@connected\.example/);
+    const headers = { authorization: `Bearer ${key}` };
+    assert.equal((await fetch(`${url}/api/admin/identity-providers/${found.id}`, { method: "DELETE", headers })).status, 204);
+  } finally {
+    await context.close();
+    server.close();
+    server.closeAllConnections();
+  }
+}
+
+/** The operator creates an evaluation tenant, and its visitor signs in. */
+async function createEvaluation(browser) {
+  const folder = join(dirname(ready), ready.split("/").pop().replace(/\.json$/, ""));
+  const secret = readFileSync(join(folder, "initial-operator-password"), "utf8").trim();
+  const context = await browser.newContext();
+  const complaints = watch(context);
+  const page = await context.newPage();
+  await signIn(page, { email: "operator@localhost.localdomain", password: secret });
+  await page.goto(`${url}/operator/tenants/new?kind=evaluation`);
+  await page.getByLabel("Name").first().fill("Müller Trial");
+  await page.getByLabel("Organizations").fill("2");
+  await page.getByLabel("Devices").fill("3");
+  await page.getByLabel("Tickets").fill("20");
+  await page.getByRole("button", { name: "Create evaluation" }).click();
+  await page.getByText("Copy these credentials now.").waitFor();
+  const codes = await page.locator("dl code").allTextContents();
+  const who = { email: codes.find((text) => text.includes("@muller-trial.example")), password: codes[2] };
+  for (let attempt = 0; ; attempt += 1) {
+    await page.goto(`${url}/operator/tenants?status=active`);
+    if (/Müller Trial/.test((await page.textContent("main")) ?? "")) break;
+    assert.ok(attempt < 300, "the tenant is not active");
+    await page.waitForTimeout(200);
+  }
+  assert.deepEqual(complaints, []);
+  await context.close();
+  const visitor = await browser.newContext();
+  await signIn(await visitor.newPage(), who);
+  await visitor.close();
+}
+
 /** Somebody without scripts creates a ticket, sends its form twice, and signs out. */
 async function workWithoutScripts(browser) {
   const context = await browser.newContext({ javaScriptEnabled: false });
@@ -383,15 +483,18 @@ try {
   const complaints = watch(context);
   const page = await context.newPage();
   await signIn(page);
-  for (const journey of [findWorstBackup, workByKeyboard, findProgram, findAddress, seeChanges, makeKey, mendWebhook, approveRun, compareMonths]) {
+  for (const journey of [findWorstBackup, workByKeyboard, findProgram, findAddress, seeChanges, makeKey, mendWebhook, approveRun, compareMonths, typeWorkflow, tryOperation]) {
     await journey(page);
     console.log(`journey: ${journey.name}`);
   }
   assert.deepEqual(complaints, []);
-  await workWithoutScripts(browser);
-  console.log("journey: workWithoutScripts");
-  const looked = await look(browser, await context.storageState());
-  console.log(`${looked} pages without a barrier`);
+  await connectProvider(browser, await context.storageState());
+  console.log("journey: connectProvider");
+  console.log(`${await look(browser, await context.storageState())} pages without a barrier`);
+  for (const journey of [createEvaluation, workWithoutScripts, usePasskey /* last, because a first factor ends other sessions */]) {
+    await journey(browser, url, { email, password });
+    console.log(`journey: ${journey.name}`);
+  }
 } finally {
   await browser.close();
 }

@@ -1,59 +1,30 @@
 // Tests single sign-on with oidc-provider, a certified OpenID provider, and Chromium: a person goes from the sign-in page through the
-// provider to a session that can read tickets, without scripts on our pages, and again after the provider has rotated its keys.
+// provider to a session that can read tickets, without scripts on our pages, and again after the provider has rotated its keys. Their
+// groups give them a role, the provider ends their session, and passwords stop working once the provider is required.
 //
 // Takes the folder of the npm packages, and the file that the server wrote when it was ready.
 
 import assert from "node:assert/strict";
-import { generateKeyPairSync } from "node:crypto";
 import { readFileSync } from "node:fs";
-import { createServer } from "node:http";
 import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
-import { pathToFileURL } from "node:url";
+
+import { CLIENT, logIn, startProvider } from "./provider.mjs";
 
 const [packages, ready] = process.argv.slice(2);
 const require = createRequire(join(resolve(packages), "package.json"));
-const { Provider } = await import(pathToFileURL(require.resolve("oidc-provider")).href);
 const { chromium } = require("playwright-core");
-const { url, api_key: key } = JSON.parse(readFileSync(ready, "utf8"));
+const { url, api_key: key, email, password } = JSON.parse(readFileSync(ready, "utf8"));
 
 const PATIENCE = 60_000;
 const TRIES = 200;
 const DOMAIN = "sign-on.example";
-const CLIENT = { client_id: "tenantd", client_secret: "a secret of 32 letters and a few more" };
 
 async function call(method, path, body) {
   const headers = { authorization: `Bearer ${key}`, "content-type": "application/json" };
   const answer = await fetch(url + path, { method, headers, body: body && JSON.stringify(body) });
   const text = await answer.text();
   return { status: answer.status, body: text ? JSON.parse(text) : null };
-}
-
-function newProvider(issuer, name) {
-  const { privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
-  const provider = new Provider(issuer, {
-    clients: [{ ...CLIENT, redirect_uris: [`${url}/api/auth/sso/callback`], grant_types: ["authorization_code"], response_types: ["code"] }],
-    jwks: { keys: [{ ...privateKey.export({ format: "jwk" }), kid: name, use: "sig", alg: "RS256" }] },
-    claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name"] },
-    pkce: { required: () => true },
-    cookies: { keys: ["not a secret: it is only for this test"] },
-    findAccount: (_, id) => ({
-      accountId: id,
-      claims: () => ({ sub: id, email: `${id}@${DOMAIN}`, email_verified: true, name: `The person ${id}` }),
-    }),
-  });
-  return provider.callback();
-}
-
-/** A provider whose keys can be changed under the same address. */
-async function startProvider() {
-  let handle;
-  const server = createServer((request, response) => handle(request, response));
-  await new Promise((done) => server.listen(0, "127.0.0.1", done));
-  const issuer = `http://127.0.0.1:${server.address().port}`;
-  const change = (name) => (handle = newProvider(issuer, name));
-  change("first");
-  return { server, issuer, change };
 }
 
 /** Goes through the sign-in page and returns the final address of the browser. */
@@ -64,19 +35,7 @@ async function signOn(context, person) {
   await page.goto(`${url}/sign-in?return_to=/api/psa/tickets`);
   await page.getByLabel("E-mail address").fill(`${person}@${DOMAIN}`);
   await page.getByRole("button", { name: "Continue" }).click();
-  // The provider asks for a login and for consent, unless it has a session.
-  const settled = (address) => address.href.startsWith(`${url}/api/`) || address.pathname.startsWith("/interaction/");
-  await page.waitForURL(settled, { timeout: PATIENCE });
-  while (!page.url().startsWith(url)) {
-    const before = page.url();
-    const login = page.locator("input[name=login]");
-    if (await login.count()) {
-      await login.fill(person);
-      await page.locator("input[name=password]").fill("anything");
-    }
-    await page.locator("button[type=submit]").click();
-    await page.waitForURL((address) => address.href !== before && settled(address), { timeout: PATIENCE });
-  }
+  await logIn(page, person, (address) => address.href.startsWith(`${url}/api/`), PATIENCE);
   const end = { url: page.url(), text: await page.textContent("body"), complaints };
   await page.close();
   return end;
@@ -101,16 +60,48 @@ async function compareTimes() {
   console.log(`refused, median of ${TRIES}: disabled ${disabled.toFixed(3)} ms, unknown ${unknown.toFixed(3)} ms, ratio ${(disabled / unknown).toFixed(3)}`);
 }
 
-const { server, issuer, change } = await startProvider();
+/** Requires the provider: the password of the demo's administrator works only while they are a break-glass account. */
+async function requireProvider(id) {
+  const path = `/api/admin/identity-providers/${id}`;
+  const signIn = () =>
+    fetch(`${url}/api/auth/login`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ email, password }),
+    });
+  const admin = (await call("GET", `/api/admin/users?q=${email}`)).body.data[0];
+  const alone = await call("PUT", path, { enforcement: "tenant" });
+  assert.equal(alone.status, 422, JSON.stringify(alone.body));
+  assert.equal(alone.body.errors[0].pointer, "/break_glass_user_ids");
+  const required = await call("PUT", path, { enforcement: "tenant", break_glass_user_ids: [admin.id] });
+  assert.equal(required.status, 200, JSON.stringify(required.body));
+  assert.equal((await signIn()).status, 200);
+  const used = await call("GET", "/api/events?types=auth.break_glass_used");
+  assert.equal(used.body.data.length, 1);
+}
+
+const { server, issuer, change } = await startProvider(packages, url, DOMAIN);
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
 const made = [];
+const records = [];
 try {
-  const provider = { name: "oidc-provider", issuer, ...CLIENT, auto_provision: true, default_role: "technician" };
+  const provider = {
+    name: "oidc-provider",
+    issuer,
+    ...CLIENT,
+    auto_provision: true,
+    default_role: "viewer",
+    scopes: ["openid", "email", "profile", "groups"],
+    role_mappings: [{ group: "helpdesk", role: "technician" }],
+  };
   for (const more of [{ domains: [DOMAIN] }, { domains: ["disabled.example"], enabled: false }]) {
     const created = await call("POST", "/api/admin/identity-providers", { ...provider, ...more });
     assert.equal(created.status, 201, JSON.stringify(created.body));
     made.push(created.body.id);
+    records.push(created.body);
   }
+  const [record] = records;
+  change("first", record);
   const context = await browser.newContext({ javaScriptEnabled: false });
   const first = await signOn(context, "ada");
   assert.equal(first.url, `${url}/api/psa/tickets`, first.text);
@@ -122,19 +113,35 @@ try {
   assert.ok(!cookies.some((cookie) => cookie.name === "tenantd_sign_on"), "the ticket is gone");
   const users = await call("GET", `/api/admin/users?q=ada@${DOMAIN}`);
   assert.equal(users.body.data[0].sso.subject, "ada");
+  assert.equal(users.body.data[0].role, "technician", "the group decides");
   console.log("Chromium has signed in through oidc-provider");
 
   const visitor = await context.newPage();
   await visitor.goto(`${url}/`);
   await visitor.getByRole("button", { name: "Sign out" }).click();
-  await visitor.waitForURL(`${url}/sign-in`);
-  await visitor.getByLabel("E-mail address").waitFor();
+  const wayOut = visitor.getByRole("link", { name: "Sign out of oidc-provider" });
+  await wayOut.waitFor();
   assert.ok(!(await context.cookies(url)).some((cookie) => cookie.name === "tenantd_session"));
   console.log("and out");
 
+  // A second session of the same person ends when they sign out of the provider.
+  const second = await signOn(context, "ada");
+  assert.equal(second.url, `${url}/api/psa/tickets`, second.text);
+  await wayOut.click();
+  await visitor.waitForURL((address) => address.href.startsWith(`${issuer}/session/end`));
+  await visitor.getByRole("button", { name: /sign me out/i }).click();
+  await visitor.waitForURL(`${issuer}/session/end/success*`);
+  for (const end = Date.now() + PATIENCE; ; ) {
+    const answer = await context.request.get(`${url}/api/auth/session`);
+    if (answer.status() === 401) break;
+    assert.ok(Date.now() < end, "the provider ends the session by a logout token");
+    await new Promise((done) => setTimeout(done, 250));
+  }
+  console.log("the provider has ended a session");
+
   await compareTimes();
 
-  change("second");
+  change("second", record);
   // Keys that were fetched a moment ago are not fetched again, so the first attempt may be refused.
   const end = Date.now() + PATIENCE;
   for (;;) {
@@ -146,7 +153,11 @@ try {
   const events = await call("GET", "/api/events?types=auth.login_failed&limit=200");
   const reasons = new Set(events.body.data.map((event) => event.data.sign_in.reason));
   assert.ok([...reasons].every((reason) => reason === "bad_signature"), [...reasons].join());
+
+  await requireProvider(record.id);
+  console.log("and is required");
 } finally {
+  for (const id of made) await call("PUT", `/api/admin/identity-providers/${id}`, { enforcement: "off" });
   for (const id of made) await call("DELETE", `/api/admin/identity-providers/${id}`);
   await browser.close();
   server.close();

@@ -1,23 +1,27 @@
-//! Signing in and out, and setting a password. These pages are for everyone. They call the API as any client does, and pass on the
+//! Signing in and out, second factors, and setting a password. These pages are for everyone. They call the API as any client does, and pass on the
 //! cookies that it sets.
 //!
 //! **Invariant:** no page with an address, a token or a password is kept by a cache, and no page shows a password again.
 
+mod factors;
+pub(crate) mod passkey;
 mod password;
+mod providers;
+mod second_factor;
 mod sign_in;
+mod sign_out;
 
 use futures_util::future::BoxFuture;
-use http::{HeaderName, HeaderValue, Method, StatusCode, header};
+use http::{HeaderName, header};
 use poem::Response;
 use serde_json::Value;
 
 use tenantd_http::{
-    credentials::forget_session,
-    pages::{ApiAnswer, Call, Page, PageVisit, Readers, SIGN_IN},
+    pages::{ApiAnswer, Page, PageVisit, Readers, SECOND_FACTOR, SIGN_IN},
     problem::{Code, FieldError, MAX_ERRORS, Problem},
 };
 
-use crate::{page, refusal::Refusal};
+use crate::refusal::Refusal;
 
 const SIGN_OUT: &str = "/sign-out";
 const SET_PASSWORD: &str = "/set-password";
@@ -39,7 +43,9 @@ impl Account {
         match (visit.path, visit.form) {
             (SIGN_IN, None) => sign_in::show(visit).await,
             (SIGN_IN, Some(form)) => sign_in::submit(visit, Sent::new(form, &sign_in::FIELDS)?).await,
-            (SIGN_OUT, Some(_)) => sign_out(visit).await,
+            (SECOND_FACTOR, None) => factors::show(visit).await,
+            (SECOND_FACTOR, Some(form)) => factors::submit(visit, Sent::new(form, &factors::FIELDS)?).await,
+            (SIGN_OUT, Some(_)) => sign_out::submit(visit).await,
             (SIGN_OUT, None) => Err(Problem::plain(Code::MethodNotAllowed).header(header::ALLOW, "POST")),
             (SET_PASSWORD, None) => password::show(visit, &self.password_links),
             (SET_PASSWORD, Some(form)) => password::submit(visit, Sent::new(form, &password::FIELDS)?).await,
@@ -50,7 +56,7 @@ impl Account {
 
 impl Page for Account {
     fn serves(&self, path: &str) -> bool {
-        [SIGN_IN, SIGN_OUT, SET_PASSWORD].contains(&path)
+        [SIGN_IN, SIGN_OUT, SECOND_FACTOR, SET_PASSWORD].contains(&path)
     }
 
     fn readers(&self, _path: &str) -> Readers {
@@ -90,23 +96,6 @@ impl<'a> Sent<'a> {
     fn get(self, name: &str) -> Option<&'a str> {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
-}
-
-/// Ends the session and removes its cookie.
-async fn sign_out(visit: &PageVisit<'_>) -> Result<Response, Problem> {
-    let answer = visit.api.call(Call::send(Method::POST, "/api/auth/logout", None)).await;
-    // A session that does not work cannot be ended, but the browser may still have its cookie.
-    let is_over = answer.status.is_success() || matches!(answer.status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-    if !is_over {
-        return Err(problem(&answer));
-    }
-    let mut response = page::see_other(SIGN_IN);
-    for (name, value) in forget_session(visit.secure) {
-        if let Ok(value) = HeaderValue::try_from(value) {
-            response.headers_mut().append(name, value);
-        }
-    }
-    Ok(response)
 }
 
 /// Adds the headers of the API's answer that are for the browser.

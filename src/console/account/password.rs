@@ -15,7 +15,6 @@ use crate::{layout, page, query::Query, refusal::Refusal};
 
 pub(super) const FIELDS: [&str; 2] = ["token", "password"];
 const TITLE: &str = "Set your password";
-const BAD_PASSWORD: &str = "The password must have at least 12 characters and at most 256.";
 /// A longer text is no token.
 const MAX_TOKEN: usize = 100;
 
@@ -38,7 +37,10 @@ pub(super) async fn submit(visit: &PageVisit<'_>, sent: Sent<'_>) -> Result<Resp
     match refusal.status {
         StatusCode::UNAUTHORIZED => Ok(unusable()),
         StatusCode::UNPROCESSABLE_ENTITY if refusal.about("token").is_some() => Ok(unusable()),
-        StatusCode::UNPROCESSABLE_ENTITY => Ok(page::unkept(refusal.status, &form(token, Some(BAD_PASSWORD)))),
+        StatusCode::UNPROCESSABLE_ENTITY => {
+            let problem = refusal.about("password").unwrap_or(&refusal.detail);
+            Ok(page::unkept(refusal.status, &form(token, Some(problem))))
+        }
         _ => Err(problem(&answer)),
     }
 }
@@ -53,7 +55,7 @@ fn form(token: &str, problem: Option<&str>) -> Markup {
             div.field {
                 label for="password" { "New password" }
                 input id="password" name="password" type="password" autocomplete="new-password" minlength="12" maxlength="256" required autofocus aria-describedby=(described) aria-invalid=[invalid];
-                p.hint #rule { "At least 12 characters." }
+                p.hint #rule { "At least 12 characters. Several words that do not belong together are easy to remember." }
             }
             button { "Set the password" }
         }

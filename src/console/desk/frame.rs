@@ -2,7 +2,7 @@
 
 use maud::{DOCTYPE, Markup, html};
 
-use tenantd_base::access::{Identity, Role, Scope, TenantKind};
+use tenantd_base::access::{Identity, Role, Scope, StaffRole, TenantKind};
 
 use super::{Content, Live};
 use crate::{components::avatar, layout::head, visitor::Visitor};
@@ -49,7 +49,10 @@ impl Frame<'_> {
                     (self.navigation())
                     div.page {
                         (self.header())
-                        main #content tabindex="-1" data-live=[kinds] data-live-record=[record] { (self.content.body) }
+                        main #content tabindex="-1" data-live=[kinds] data-live-record=[record] {
+                            @if let Some(notice) = self.visitor.notice() { p.note role="status" { (notice) } }
+                            (self.content.body)
+                        }
                     }
                 }
             }
@@ -119,12 +122,23 @@ impl Frame<'_> {
     }
 }
 
-fn role(identity: &Identity) -> &'static str {
+/// The role of a caller in words.
+pub(super) fn role(identity: &Identity) -> &str {
     match identity {
-        Identity::User { role: Role::Operator, .. } | Identity::LocalOperator => "Operator",
-        Identity::User { role: Role::Admin, .. } => "Administrator",
-        Identity::User { role: Role::Technician, .. } => "Technician",
-        Identity::User { .. } => "Viewer",
+        Identity::User { role: StaffRole::BuiltIn(role), .. } => built_in_role(*role),
+        Identity::User { role_name, .. } => role_name.as_deref().unwrap_or("Custom role"),
+        Identity::Contact { .. } => "Contact",
+        Identity::LocalOperator => "Operator",
         Identity::ApiKey { .. } => "API key",
+    }
+}
+
+/// A built-in role in words.
+pub(super) fn built_in_role(role: Role) -> &'static str {
+    match role {
+        Role::Operator => "Operator",
+        Role::Admin => "Administrator",
+        Role::Technician => "Technician",
+        Role::Viewer => "Viewer",
     }
 }

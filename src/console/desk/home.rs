@@ -1,5 +1,7 @@
 //! Home: what needs the reader now. Each figure leads to the list behind it.
 
+use std::fmt::Display;
+
 use futures_util::future::try_join;
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -8,7 +10,7 @@ use tenantd_base::access::{Identity, Scope, TenantKind};
 
 use super::{
     Content, Reply,
-    records::{List, Named},
+    records::{Count, List, Named},
     tickets::{TicketRow, priority_badge, service_level},
 };
 use crate::{
@@ -24,6 +26,8 @@ const MINE: &str = "status_category=open&assignee_id=me";
 const UNASSIGNED: &str = "status_category=open&assignee_id=none";
 const LATE: &str = "sla_state=breached";
 const AT_RISK: &str = "sla_state=at_risk";
+/// For each figure, about how many tickets are looked at. A larger figure is shown as `500+`.
+const COUNTED: usize = 500;
 /// The urgent tickets that the page shows.
 const URGENT: usize = 8;
 /// An organization with a lower score needs attention.
@@ -125,9 +129,8 @@ fn head(visitor: &Visitor<'_>) -> Markup {
 }
 
 /// How many records a list has; nothing if the reader may not read it.
-async fn count(visitor: &Visitor<'_>, target: &str) -> Result<Option<u64>, Refusal> {
-    let target = format!("{target}&limit=1&include_total=true");
-    Ok(visitor.read_if_allowed::<List<Anything>>(target).await?.and_then(|list| list.page.total))
+async fn count(visitor: &Visitor<'_>, target: &str) -> Result<Option<Count>, Refusal> {
+    Ok(visitor.read_if_allowed::<List<Anything>>(format!("{target}&limit=1")).await?.map(|list| list.count()))
 }
 
 async fn tickets(visitor: &Visitor<'_>, query: &str, limit: usize) -> Result<Vec<TicketRow>, Refusal> {
@@ -157,15 +160,15 @@ async fn desk(visitor: &Visitor<'_>) -> Result<Markup, Refusal> {
     if !visitor.may(Scope::TicketsRead) {
         return Ok(html! {});
     }
-    let of = |query: String| async move { count(visitor, &format!("{TICKETS}?{query}")).await };
+    let of = |query: String| async move { count(visitor, &format!("{TICKETS}?{query}&count_up_to={COUNTED}")).await };
     let mine = of(MINE.to_owned()).await?.unwrap_or_default();
     let (late, risk) = try_join(of(format!("{MINE}&{LATE}")), of(format!("{MINE}&{AT_RISK}"))).await?;
     let unassigned = of(UNASSIGNED.to_owned()).await?.unwrap_or_default();
     let oldest = tickets(visitor, &format!("{UNASSIGNED}&sort=created_at"), 1).await?;
     let (all_late, all_risk) = try_join(of(format!("{OPEN}&{LATE}")), of(format!("{OPEN}&{AT_RISK}"))).await?;
     // Somebody without tickets of their own helps where it is most urgent.
-    let (title, query) = if mine > 0 { ("Needs me now", MINE) } else { ("Most urgent", OPEN) };
-    let urgent = most_urgent(visitor, query, mine > 0).await?;
+    let (title, query) = if mine.is_some() { ("Needs me now", MINE) } else { ("Most urgent", OPEN) };
+    let urgent = most_urgent(visitor, query, mine.is_some()).await?;
     let opened = charted(visitor, "tickets_created").await?;
     Ok(html! {
         div.figures {
@@ -201,7 +204,8 @@ async fn beside(visitor: &Visitor<'_>) -> Result<Markup, Refusal> {
     let runs: Vec<WaitingRun> = runs.map_or_else(Vec::new, |list| list.data);
     let runs: Vec<&WaitingRun> = runs.iter().filter(|run| run.waiting_on.as_deref() == Some("approval")).take(5).collect();
     let worst = visitor.read_if_allowed::<List<Protection>>("/api/backup/customer-aggregate?sort=score&limit=5").await?;
-    let stopped = count(visitor, "/api/admin/webhooks?status=disabled&status=paused").await?.unwrap_or_default();
+    let stopped =
+        count(visitor, "/api/admin/webhooks?status=disabled&status=paused&include_total=true").await?.unwrap_or_default().found;
     let clouds = "/api/cloud/providers?status=degraded&status=invalid&status=unreachable&limit=5";
     let clouds = visitor.read_if_allowed::<List<Named>>(clouds).await?.map_or_else(Vec::new, |list| list.data);
     Ok(html! {
@@ -253,10 +257,10 @@ async fn charted(visitor: &Visitor<'_>, metric: &str) -> Result<Option<Chart>, R
     }))
 }
 
-pub(super) fn figure(title: &str, count: u64, path: &str, below: &Markup) -> Markup {
-    html! { a.figure href=(path) { span.muted { (title) } strong { (count) } span.below { (below) } } }
+pub(super) fn figure(title: &str, count: impl Display, path: &str, below: &Markup) -> Markup {
+    html! { a.figure href=(path) { span.muted { (title) } strong { (count.to_string()) } span.below { (below) } } }
 }
 
-fn tagged(tone: Tone, count: Option<u64>, word: &str) -> Markup {
-    html! { @if let Some(count) = count.filter(|count| *count > 0) { (badge(tone, &format!("{count} {word}"))) " " } }
+fn tagged(tone: Tone, count: Option<Count>, word: &str) -> Markup {
+    html! { @if let Some(count) = count.filter(|count| count.is_some()) { (badge(tone, &format!("{count} {word}"))) " " } }
 }

@@ -5,12 +5,12 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 
 use super::{
-    Reply, administration, analytics, backups, clouds, devices, home, live, operator, organizations, profile, runs, search,
+    Reply, administration, analytics, backups, clouds, devices, home, live, operator, organizations, portal, profile, runs, search,
     settings, tickets, webhooks, workflows,
 };
 use crate::{refusal::Refusal, visitor::Visitor};
 
-type Handler = for<'a> fn(Visitor<'a>) -> BoxFuture<'a, Result<Reply, Refusal>>;
+pub(super) type Handler = for<'a> fn(Visitor<'a>) -> BoxFuture<'a, Result<Reply, Refusal>>;
 
 /// Shows a page.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ impl Route {
 
 /// Home, the service desk, the directory and the reader's own pages.
 const ROUTES: &[Route] = &[
-    Route::shows("/", "read_session", |visitor| Box::pin(home::show(visitor))),
+    Route::shows("/", "read_preferences", |visitor| Box::pin(home::show(visitor))),
     Route::both(
         "/tickets",
         "list_tickets",
@@ -124,6 +124,12 @@ const ROUTES: &[Route] = &[
         |visitor| Box::pin(organizations::show_contact_deletion(visitor)),
         |visitor| Box::pin(organizations::delete_contact(visitor)),
     ),
+    Route::acts("/contacts/{id}/portal-access", "give_portal_access", |visitor| {
+        Box::pin(organizations::give_portal_access(visitor))
+    }),
+    Route::acts("/contacts/{id}/portal-access/remove", "remove_portal_access", |visitor| {
+        Box::pin(organizations::remove_portal_access(visitor))
+    }),
     Route::shows("/devices", "list_devices", |visitor| Box::pin(devices::list(visitor))),
     Route::both(
         "/devices/new",
@@ -155,9 +161,30 @@ const ROUTES: &[Route] = &[
         |visitor| Box::pin(profile::show(visitor)),
         |visitor| Box::pin(profile::change(visitor)),
     ),
+    Route::both(
+        "/profile/password",
+        "change_own_password",
+        |visitor| Box::pin(profile::show_password(visitor)),
+        |visitor| Box::pin(profile::change_password(visitor)),
+    ),
+    Route::shows("/profile/keys", "list_own_keys", |visitor| Box::pin(profile::list_keys(visitor))),
+    Route::both(
+        "/profile/keys/new",
+        "create_own_key",
+        |visitor| Box::pin(profile::new_key(visitor)),
+        |visitor| Box::pin(profile::create_key(visitor)),
+    ),
+    Route::acts("/profile/keys/{id}/revoke", "delete_own_key", |visitor| Box::pin(profile::revoke_key(visitor))),
+    Route::acts("/profile/sessions/end", "end_other_sessions", |visitor| Box::pin(profile::end_other_sessions(visitor))),
+    Route::acts("/profile/sessions/{id}/end", "end_own_session", |visitor| Box::pin(profile::end_session(visitor))),
 ];
 
 impl super::Desk {
+    /// All pages for contacts. Their own account is on the pages of the profile, which they share with staff.
+    pub fn portal_routes() -> impl Iterator<Item = &'static Route> {
+        portal::ROUTES.iter()
+    }
+
     /// All pages of the desk.
     pub fn routes() -> impl Iterator<Item = &'static Route> {
         let areas: [&[Route]; 10] = [

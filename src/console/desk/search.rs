@@ -12,7 +12,7 @@ use super::{
     records::{Named, PageInfo},
 };
 use crate::{
-    components::{Tone, badge, curl, empty, page_head, pager, words},
+    components::{Tone, badge, curl, empty, grouped, page_head, pager, words},
     query::{Query, segment},
     refusal::Refusal,
     visitor::Visitor,
@@ -101,7 +101,7 @@ pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let body = html! {
         (page_head(
             &html! { "Search" },
-            &html! { (total) @if total == 1 { " record" } @else { " records" } " for “" (text) "”" },
+            &html! { (grouped(total)) @if total == 1 { " record" } @else { " records" } " for “" (text) "”" },
             &curl(visitor.visit.base_url, "GET", &target, None),
         ))
         @if let Some(meant) = &found.did_you_mean {
@@ -160,7 +160,7 @@ fn facets(query: &Query, facets: &Facets) -> Markup {
         let is_chosen = base.has(name, &facet.value);
         let way = if is_chosen { base.clone().without(name) } else { base.clone().with(name, &facet.value) };
         let label = facet.label.clone().unwrap_or_else(|| words(&facet.value));
-        html! { a.chip href=(way.at(PATH)) aria-current=[is_chosen.then_some("true")] { (label) " " span.count { (facet.count) } } }
+        html! { a.chip href=(way.at(PATH)) aria-current=[is_chosen.then_some("true")] { (label) " " span.count { (grouped(facet.count)) } } }
     };
     html! {
         nav.chips aria-label="Narrow the search" {

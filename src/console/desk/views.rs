@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::records::List;
 use crate::{
-    form::{Control, Fields, Shown},
+    form::{Control, Fields, Shown, list_field},
     query::{Query, segment},
     refusal::Refusal,
     visitor::Visitor,
@@ -104,6 +104,7 @@ impl Area {
                                 li {
                                     form method="post" action=(query.at(&format!("{}/views/{}/delete", self.path, segment(&view.id)))) {
                                         (visitor.tokens())
+                                        (list_field(&query.at(self.path)))
                                         (view.name) " "
                                         button.quiet aria-label={ "Delete the view " (view.name) } { "Delete" }
                                     }

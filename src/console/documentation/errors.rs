@@ -35,13 +35,26 @@ pub(super) const fn cause(code: Code) -> &'static str {
         Code::InvalidCredentials => "The API key, session or password is unknown or wrong.",
         Code::KeyExpired => "The lifetime of the API key is over.",
         Code::KeyRevoked => "Somebody revoked the API key, or a rotation replaced this secret and its overlap is over.",
-        Code::KeyDisabled => "Somebody disabled the API key, or its owner lost their account.",
+        Code::KeyDisabled => {
+            "Somebody disabled the API key, or its owner lost their account. A personal key also stops while its person cannot sign in."
+        }
+        Code::PersonalKeysForbidden => "The API key is a personal one, and the sign-in policy of the tenant forbids them.",
         Code::SessionExpired => "The session ended: it was too long idle, too old, or somebody ended it.",
+        Code::SecondFactorRequired => "The password is right, and the person has a second factor.",
+        Code::PortalOnly => "A contact in the portal called an operation for staff.",
+        Code::ContactRequired => "Staff or an API key called an operation of the portal.",
+        Code::SecondFactorMissing => {
+            "The session has proven no second factor. Either the sign-in policy requires one for the role of the person, or the person has \
+             one and wants to change their factors or their password, or to confirm that it is them."
+        }
         Code::InsufficientScope => "The credential lacks a scope that the request needs.",
         Code::InsufficientAuthority => "The request would create or change a credential with rights that you do not hold yourself.",
         Code::SupersededSecret => "The secret still works after a rotation, but it cannot create or change credentials any more.",
         Code::AdminRequired => "The role of the signed-in person lacks a scope that only administrators have.",
         Code::OperatorRequired => "The operation belongs to the operator of the installation.",
+        Code::RecentSignInRequired => {
+            "The operation is sensitive, and the person of the session has not proven who they are recently."
+        }
         Code::IpNotAllowed => "The API key is limited to networks, and the request comes from another address.",
         Code::HttpsRequired => "The request carries a credential over plain HTTP.",
         Code::CsrfFailed => "A browser sent the session cookie with a change from a page of another site.",
@@ -53,6 +66,10 @@ pub(super) const fn cause(code: Code) -> &'static str {
         Code::AlreadyExists => "Another record already has a value that must be unique.",
         Code::InUse => "Other records refer to this one, or work on it is still under way.",
         Code::InvalidTransition => "The current state of the record does not allow this change.",
+        Code::SingleSignOnRequired => {
+            "The tenant requires staff to sign in through its identity provider, and a password or a link was used to sign in, to confirm, or \
+             to change the password."
+        }
         Code::TenantRequired => "The same address and password exist in several tenants.",
         Code::RunNotCancellable => "The workflow run is already over.",
         Code::IdempotencyInProgress => "A request with the same `Idempotency-Key` is still running.",

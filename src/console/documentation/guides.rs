@@ -22,9 +22,9 @@ macro_rules! guides {
 }
 
 /// All guides, in reading order.
-pub(super) static GUIDES: [Guide; 21] = guides! {
-    "getting-started" "console" "authentication" "tickets" "directory" "search" "inventory" "webhooks" "workflows" "clouds" "backups" "analytics"
-    "single-sign-on" "evaluation-tenants" "install" "upgrade" "snapshots" "disk" "key-rotation" "moving-tenants" "security"
+pub(super) static GUIDES: [Guide; 23] = guides! {
+    "getting-started" "console" "authentication" "tickets" "directory" "portal" "search" "inventory" "webhooks" "workflows" "clouds" "backups" "analytics"
+    "single-sign-on" "provisioning" "evaluation-tenants" "install" "upgrade" "snapshots" "disk" "key-rotation" "moving-tenants" "security"
 };
 
 /// The guides, rendered, in the order of [`GUIDES`].

@@ -22,13 +22,14 @@ use serde_json::Value;
 
 use tenantd_base::secrets::PublicKey;
 use tenantd_http::{
+    credentials,
     pages::{Page, PageVisit, Readers, json_response},
     problem::{Code, Problem},
     rate::RateLimits,
 };
 use tenantd_store::events::Kinds;
 
-use self::reference::Reference;
+use self::reference::{Reference, Tried};
 use crate::{
     layout::{Frame, Link},
     page,
@@ -92,7 +93,7 @@ impl Documentation {
         }
     }
 
-    fn content(&self, visit: &PageVisit<'_>) -> Option<Content> {
+    fn content(&self, visit: &PageVisit<'_>, tried: Option<&Tried>) -> Option<Content> {
         match visit.path {
             contents::PATH => Some(contents::home(self.reference())),
             guides::PATH => Some(guides::list()),
@@ -103,7 +104,7 @@ impl Documentation {
             rate_limits::PATH => Some(rate_limits::content(&self.sources.rates)),
             changelog::PATH => Some(changelog::content()),
             search::PATH => Some(search::content(self.reference(), &self.sources.kinds, &visit.parameter("q"))),
-            path => guides::content(path).or_else(|| self.reference().content(path, visit)),
+            path => guides::content(path).or_else(|| self.reference().content(path, visit, tried)),
         }
     }
 }
@@ -124,27 +125,42 @@ impl Page for Documentation {
         FIXED.contains(&path) || guides::has(path) || (reference::is_below(path) && self.reference().has(path))
     }
 
-    fn readers(&self, _path: &str) -> Readers {
-        Readers::Everyone
+    fn readers(&self, path: &str) -> Readers {
+        if self.takes_forms(path) { Readers::EveryoneAndSignedIn } else { Readers::Everyone }
+    }
+
+    fn takes_forms(&self, path: &str) -> bool {
+        reference::is_below(path) && self.reference().takes_forms(path)
     }
 
     fn answer<'a>(&'a self, visit: &'a PageVisit<'a>) -> BoxFuture<'a, Result<Response, Problem>> {
-        Box::pin(std::future::ready(self.page(visit)))
+        Box::pin(self.page(visit))
     }
 }
 
 impl Documentation {
-    fn page(&self, visit: &PageVisit<'_>) -> Result<Response, Problem> {
+    async fn page(&self, visit: &PageVisit<'_>) -> Result<Response, Problem> {
+        // The edge has checked the token of a form against the session of its reader.
+        if visit.form.is_some() && visit.reader.is_none() {
+            return Err(credentials::missing());
+        }
+        let tried = self.reference().act(visit).await;
         if visit.as_json
             && let Some(value) = self.json(visit.path)
         {
             return Ok(json_response(StatusCode::OK, &value));
         }
-        let content = self.content(visit).ok_or_else(|| Problem::plain(Code::NotFound))?;
+        let content = self.content(visit, tried.as_ref()).ok_or_else(|| Problem::plain(Code::NotFound))?;
         let navigation = contents::navigation(self.reference());
         let query = visit.parameter("q");
         let search = if visit.path == search::PATH { query.as_str() } else { "" };
         let frame = Frame { title: &content.title, path: visit.path, trail: content.trail, navigation: &navigation, search };
-        Ok(page::html(&frame.render(&content.body)))
+        let markup = frame.render(&content.body);
+        Ok(match tried {
+            // The answer may have a secret that is shown once.
+            Some(tried) => page::unkept(tried.refusal().map_or(StatusCode::OK, |refusal| refusal.status), &markup),
+            None if visit.reader.is_some() => page::desk(StatusCode::OK, &markup),
+            None => page::html(&markup),
+        })
     }
 }

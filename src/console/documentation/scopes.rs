@@ -40,6 +40,10 @@ pub(super) fn content() -> Content {
                 of their own and cannot see the content of other tenants."
             }
             (table("Roles", &["role", "scopes"], &roles))
+            p {
+                "A tenant can create roles of its own (" code { "/api/admin/roles" } "), and limit a person to some organizations. A limited person
+                keeps only the scopes over records of organizations."
+            }
         },
     )
     .below(contents::PATH, "Documentation")

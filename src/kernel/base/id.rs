@@ -244,6 +244,7 @@ macro_rules! registry {
 registry! {
     Tenant TenantId "tnt" "a tenant";
     User UserId "usr" "a user";
+    Role RoleId "rol" "a role";
     ApiKey ApiKeyId "key" "an API key";
     Event EventId "evt" "an event";
     Session SessionId "ses" "a session";
@@ -264,6 +265,8 @@ registry! {
     BackupJob BackupJobId "bkj" "a backup job";
     NamedSecret SecretId "sec" "a secret";
     SavedView ViewId "viw" "a saved view";
+    Factor FactorId "fac" "a second factor";
+    Group GroupId "grp" "a group";
 }
 
 #[cfg(test)]

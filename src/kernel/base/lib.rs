@@ -7,6 +7,8 @@ pub mod vocabulary;
 
 pub mod zones;
 
+pub mod letters;
+
 pub mod fault;
 
 pub mod entropy;

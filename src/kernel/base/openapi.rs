@@ -17,10 +17,10 @@ use serde::{
 use serde_json::Value;
 
 use crate::{
-    access::{Role, TenantKind},
+    access::{NotARole, Role, StaffRole, TenantKind},
     change::Change,
     clock::Timestamp,
-    id::{Id, IdError, Kind},
+    id::{Id, IdError, Kind, RoleId},
     quotas::Quota,
 };
 
@@ -218,6 +218,17 @@ text_type!(
     format!("{}_id", K::PREFIX),
     MetaSchema { pattern: Some(Self::pattern()), example: Some(Self::example().into()), ..MetaSchema::new("string") },
     |text| text.parse().map_err(|error: IdError| error.to_string())
+);
+
+text_type!(
+    [] StaffRole,
+    "staff_role",
+    MetaSchema {
+        pattern: Some(format!("^({}|{})$", Role::NAMES.join("|"), RoleId::pattern().trim_matches(['^', '$']))),
+        example: Some(Role::Technician.name().into()),
+        ..MetaSchema::new("string")
+    },
+    |text| text.parse().map_err(|error: NotARole| error.to_string())
 );
 
 text_type!(

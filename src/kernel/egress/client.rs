@@ -1,4 +1,4 @@
-//! The client: checks the address, resolves the name, finds or opens a connection, and runs one exchange on it, all within the time
+//! The client: checks the target, resolves the name, finds or opens a connection, and runs one exchange on it, all within the time
 //! limit of the request. Every send is checked again, even on an open connection.
 
 use std::{
@@ -19,6 +19,7 @@ use super::{
     connection::{Connection, Failure, Progress, Response},
     dial,
     error::{Blocked, EgressError},
+    listed::{Listing, OnlyTargets, refuse},
     policy::{Audience, Policy},
     pool::{Pool, PoolKey, PoolLimits},
     resolve::Resolver,
@@ -104,6 +105,7 @@ pub struct Egress(Arc<Parts>);
 #[derive(Debug)]
 struct Parts {
     policy: Policy,
+    only: OnlyTargets,
     resolver: Resolver,
     authorities: Authorities,
     pool: Pool,
@@ -125,6 +127,7 @@ impl Egress {
         };
         Ok(Self(Arc::new(Parts {
             policy: Policy::new(settings, listening),
+            only: OnlyTargets::new(&settings.only_targets),
             resolver: Resolver::new(&settings.dns_servers, limits.dns),
             authorities: Authorities::new(settings.ca_file.as_deref())?,
             pool: Pool::new(pool),
@@ -146,9 +149,12 @@ impl Egress {
         }
     }
 
-    /// The same for a target whose host is an address, without a lookup. Names pass, because they are checked when the request is
-    /// sent.
+    /// The same without a lookup. Names pass if they or their addresses can be listed, because they are checked again when the
+    /// request is sent.
     pub fn vet_address(&self, url: &TargetUrl, audience: Audience) -> Result<(), Blocked> {
+        if self.0.only.listing(url) == Listing::Unlisted {
+            return Err(refuse(url));
+        }
         let Some(address) = url.literal() else { return Ok(()) };
         self.0.policy.check(address, audience).map_err(|refusal| refusal.report(url.host()))
     }
@@ -179,8 +185,12 @@ impl Egress {
 }
 
 impl Parts {
-    /// The addresses of `url`. All of them have passed the policy.
+    /// The addresses of `url`. The list of targets has the URL, and all of its addresses have passed the policy.
     async fn addresses(&self, url: &TargetUrl, audience: Audience) -> Result<Vec<SocketAddr>, EgressError> {
+        let listing = self.only.listing(url);
+        if listing == Listing::Unlisted {
+            return Err(refuse(url).into());
+        }
         let addresses = if let Some(address) = url.literal() {
             vec![address]
         } else {
@@ -189,6 +199,9 @@ impl Parts {
         };
         for address in &addresses {
             self.policy.check(*address, audience).map_err(|refusal| refusal.report(url.host()))?;
+            if listing == Listing::ByAddresses && !self.only.has_address(address.ip(), address.port()) {
+                return Err(refuse(url).into());
+            }
         }
         Ok(addresses)
     }

@@ -10,6 +10,7 @@ mod connection;
 mod dial;
 mod error;
 mod hidden;
+mod listed;
 mod machine;
 mod policy;
 mod pool;

@@ -5,6 +5,7 @@ mod broken_answers;
 pub(crate) mod certificates;
 mod dns;
 mod exchanges;
+mod listed;
 mod names;
 pub(crate) mod receiver;
 mod secure;

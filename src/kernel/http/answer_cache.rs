@@ -31,7 +31,7 @@ pub enum Audience {
 impl Audience {
     pub fn of(principal: &Principal) -> Self {
         let person = match &principal.identity {
-            Identity::User { id, .. } => Some(*id),
+            Identity::User { id, .. } | Identity::Contact { id, .. } => Some(*id),
             Identity::ApiKey { .. } | Identity::LocalOperator => None,
         };
         Self::Caller(person, principal.reach.clone())

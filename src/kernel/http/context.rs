@@ -4,6 +4,7 @@
 use std::{
     net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use http::{
@@ -87,6 +88,8 @@ pub struct RequestContext {
     pub secure: bool,
     /// All clocks at the time the request arrived.
     pub clocks: Reading,
+    /// How long a proof of identity counts as recent.
+    pub recent_within: Duration,
     /// The time of the caller's tenant. Without a caller it is the time of the installation.
     pub now: Timestamp,
     pub method: Method,

@@ -69,6 +69,11 @@ pub enum AuthError {
     KeyRevoked,
     #[error("the API key is disabled")]
     KeyDisabled,
+    /// A personal key works only while its person can sign in.
+    #[error("the person of the API key cannot sign in")]
+    PersonBlocked,
+    #[error("the sign-in policy of the tenant forbids personal keys")]
+    PersonalKeysForbidden,
     #[error("the session has ended")]
     SessionExpired,
     #[error("the API key is not allowed from this address")]
@@ -102,6 +107,11 @@ impl From<AuthError> for Problem {
             AuthError::KeyExpired => challenge(Self::plain(Code::KeyExpired)),
             AuthError::KeyRevoked => challenge(Self::plain(Code::KeyRevoked)),
             AuthError::KeyDisabled => challenge(Self::plain(Code::KeyDisabled)),
+            AuthError::PersonBlocked => {
+                let detail = "The key acts for a person who cannot sign in now. It works again after they have signed in.";
+                challenge(Self::new(Code::KeyDisabled, detail))
+            }
+            AuthError::PersonalKeysForbidden => challenge(Self::plain(Code::PersonalKeysForbidden)),
             AuthError::SessionExpired => challenge(Self::plain(Code::SessionExpired)),
             AuthError::AddressNotAllowed => Self::plain(Code::IpNotAllowed),
             AuthError::TenantSuspended => Self::plain(Code::TenantSuspended),
@@ -119,7 +129,7 @@ pub fn missing() -> Problem {
     Problem::plain(Code::MissingCredentials).header(http::header::WWW_AUTHENTICATE, "Bearer realm=\"tenantd\"")
 }
 
-/// Finds the credential of the request. A client sends a key on purpose, but a browser sends a cookie by itself, so the key wins.
+/// Finds the credential of the request. Two different ones are refused, because the request would not say for whom it acts.
 pub fn find(headers: &HeaderMap, secure: bool) -> Result<Option<Credential>, Problem> {
     let unreadable = || Problem::from(AuthError::Invalid("The credential is not readable text."));
     for name in [AUTHORIZATION, API_KEY] {
@@ -144,10 +154,14 @@ pub fn find(headers: &HeaderMap, secure: bool) -> Result<Option<Credential>, Pro
         (Some(bearer), Some(key)) if bearer != key => return Err(Problem::plain(Code::AmbiguousCredentials)),
         (bearer, key) => bearer.or(key),
     };
-    if let Some(key) = key {
-        return Ok(Some(Credential::ApiKey(Secret::new(key))));
+    let mut sessions = cookies(headers, cookie_name(secure)).filter(|token| !token.is_empty());
+    let session = sessions.next();
+    let is_ambiguous = sessions.any(|other| Some(other) != session) || (key.is_some() && session.is_some());
+    if is_ambiguous {
+        return Err(Problem::plain(Code::AmbiguousCredentials));
     }
-    Ok(session_token(headers, secure).map(Credential::Session))
+    let session = || session.map(|token| Credential::Session(Secret::new(token)));
+    Ok(key.map(|key| Credential::ApiKey(Secret::new(key))).or_else(session))
 }
 
 /// The token of the browser's session. It may be invalid.
@@ -168,9 +182,14 @@ pub(super) fn is_form_token(given: &str, expected: &str) -> bool {
 
 /// The value of a cookie.
 pub fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    cookies(headers, name).next()
+}
+
+/// The values of all cookies with a name.
+fn cookies<'a>(headers: &'a HeaderMap, name: &str) -> impl Iterator<Item = &'a str> {
     let cookies = headers.get_all(http::header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
+    let pairs = cookies.flat_map(|text| text.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.filter(move |(found, _)| *found == name).map(|(_, value)| value)
 }
 
 /// Refuses changes that come from another site, because a browser sends cookies from any site. A client that is not a browser sends
@@ -223,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn two_different_keys_are_refused() {
+    fn two_different_credentials_are_refused() {
         let key = |pairs: &[(&'static str, &str)]| match find(&headers(pairs), true) {
             Ok(Some(Credential::ApiKey(key))) => key.expose().to_owned(),
             other => format!("{other:?}"),
@@ -231,9 +250,16 @@ mod tests {
         assert_eq!(key(&[("authorization", "bearer k1")]), "k1");
         assert_eq!(key(&[("x-api-key", "k2")]), "k2");
         assert_eq!(key(&[("authorization", "Bearer k1"), ("x-api-key", "k1")]), "k1");
-        assert_eq!(key(&[("authorization", "Bearer k1"), ("cookie", "__Host-tenantd_session=s")]), "k1");
-        let both = find(&headers(&[("authorization", "Bearer k1"), ("x-api-key", "k2")]), true);
-        assert_eq!(both.unwrap_err().code, Code::AmbiguousCredentials);
+        for pair in [
+            [("authorization", "Bearer k1"), ("x-api-key", "k2")],
+            [("authorization", "Bearer k1"), ("cookie", "__Host-tenantd_session=s")],
+            [("x-api-key", "k1"), ("cookie", "a=b; __Host-tenantd_session=s")],
+            [("accept", "*/*"), ("cookie", "__Host-tenantd_session=s; __Host-tenantd_session=t")],
+        ] {
+            assert_eq!(find(&headers(&pair), true).unwrap_err().code, Code::AmbiguousCredentials, "{pair:?}");
+        }
+        assert_eq!(key(&[("authorization", "Bearer k1"), ("cookie", "__Host-tenantd_session=")]), "k1", "a removed cookie");
+        assert_eq!(key(&[("authorization", "Bearer k1"), ("cookie", "tenantd_session=s")]), "k1", "the cookie of a plain listener");
         let mut twice = headers(&[("x-api-key", "k1")]);
         twice.append("x-api-key", "k2".parse().unwrap());
         assert_eq!(find(&twice, true).unwrap_err().code, Code::AmbiguousCredentials);

@@ -6,6 +6,7 @@
 //! body is read only for a caller who may send it.
 
 mod page;
+mod settings;
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -17,13 +18,12 @@ use std::{
 use arc_swap::ArcSwap;
 use futures_util::FutureExt;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Version, header};
-use poem::{Endpoint, Request, Response, endpoint::BoxEndpoint};
+use poem::{Request, Response, endpoint::BoxEndpoint};
 use serde_json::Value;
 
 use tenantd_base::{
-    access::{Identity, Principal, TenantKind},
+    access::{Principal, TenantKind},
     clocks::{Clocks, Reading},
-    config::{AccessLog, Config, Limits, Origin},
     entropy,
     id::RequestId,
     programs::{Full, LaneError, Party},
@@ -31,6 +31,8 @@ use tenantd_base::{
     telemetry::Usage,
 };
 use tenantd_store::{Store, rehearse, within_reserve};
+
+pub use settings::EdgeSettings;
 
 use super::{
     acts,
@@ -47,7 +49,9 @@ use super::{
     pages::{self, Pages},
     plain,
     problem::{Code, FieldError, Place, Problem},
+    protocol::Protocols,
     rate::{RateClass, RateLimits},
+    recent::{self, Recency},
     recheck::{self, Recheck},
     schema::Refusal,
     visit::{RequestSummary, Visit},
@@ -63,28 +67,6 @@ const LARGE_BODY: usize = 64 << 10;
 const LOCAL_RECOVERY: &str = " The log names the code that holds it. Stop the server. Then repeat this command with --offline, or start \
                              `tenantd serve --safe-mode` and repeat it.";
 
-/// Settings that a reload changes.
-#[derive(Clone, Debug)]
-pub struct EdgeSettings {
-    pub limits: Limits,
-    pub public_url: Option<Arc<str>>,
-    pub trusted_proxies: Vec<ipnet::IpNet>,
-    pub cors_origins: Vec<Origin>,
-    pub access_log: AccessLog,
-}
-
-impl EdgeSettings {
-    pub fn new(config: &Config) -> Self {
-        Self {
-            limits: config.limits.clone(),
-            public_url: config.listen.public_url.as_ref().map(|url| url.trim_end_matches('/').into()),
-            trusted_proxies: config.listen.trusted_proxies.clone(),
-            cors_origins: config.listen.cors_origins.clone(),
-            access_log: config.telemetry.access_log,
-        }
-    }
-}
-
 /// What a listener knows about the connection of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Peer {
@@ -98,6 +80,8 @@ pub struct Peer {
 #[allow(missing_debug_implementations, reason = "it is taken apart at once; poem endpoints do not print")]
 pub struct EdgeParts {
     pub api: BoxEndpoint<'static, Response>,
+    /// Protocols next to the API, whose operations are in `operations` too.
+    pub protocols: Protocols,
     pub operations: Operations,
     pub pages: Pages,
     pub authenticator: Arc<dyn Authenticator>,
@@ -172,7 +156,10 @@ impl Edge {
                 let problem = failures::problem(error, summary.operation.as_deref());
                 // The redirecting listener shows no page, because it has no style sheet to go with it.
                 let has_pages = peer.https_port.is_none();
-                if reads_html && has_pages && is_for_people(uri.path(), summary.operation.as_deref()) {
+                if let Some(protocol) = self.parts.protocols.serving(uri.path()) {
+                    failures::log(&problem, uri.path(), request_id);
+                    protocol.refusal(&problem)
+                } else if reads_html && has_pages && is_for_people(uri.path(), summary.operation.as_deref()) {
                     failures::log(&problem, uri.path(), request_id);
                     self.parts.pages.problem(&problem, request_id)
                 } else {
@@ -269,7 +256,7 @@ impl Edge {
         if operation.streams() {
             incoming(&mut request, watch, arrival)?.attach(&mut request);
         }
-        let has_session = principal.as_ref().is_some_and(|caller| matches!(caller.identity, Identity::User { .. }));
+        let has_session = principal.as_ref().is_some_and(|caller| caller.has_session());
         let foreign = has_session && credentials::check_same_origin(request.headers(), &arrival.base_url.to_string()).is_err();
         let now = principal.as_ref().map_or(arrival.clocks.installation(), |caller| arrival.clocks.of(caller.tenant_id));
         let context = RequestContext {
@@ -279,6 +266,7 @@ impl Edge {
             client: arrival.client,
             secure: arrival.peer.secure,
             clocks: arrival.clocks.clone(),
+            recent_within: arrival.settings.recent_within,
             now,
             method: request.method().clone(),
             uri: request.uri().clone(),
@@ -293,7 +281,9 @@ impl Edge {
             acts::operator_acts(&self.parts.store, &context).await?;
             request.extensions_mut().insert(Arc::new(context));
             request.extensions_mut().insert(self.parts.idempotency.clone());
-            tokio::time::timeout_at(end, self.parts.api.call(request)).await.map_err(|_| failures::late(changes))?
+            tokio::time::timeout_at(end, self.parts.protocols.call(&self.parts.api, request))
+                .await
+                .map_err(|_| failures::late(changes))?
         };
         // A request that was accepted may finish even if the disk has filled up since.
         let work = within_reserve(work);
@@ -353,10 +343,16 @@ impl Edge {
         if !(arrival.from_page && operation.class == RateClass::Read) {
             summary.rate_limit = self.parts.rates.take(operation.class, principal.as_deref(), arrival.client)?;
         }
+        if !operation.marks.without_factor && principal.as_ref().is_some_and(|caller| caller.lacks_factor()) {
+            return Err(Problem::plain(Code::SecondFactorMissing));
+        }
         match (operation.need, &principal) {
             (Some(need), Some(principal)) => need.check(principal)?,
             (Some(_), None) => return Err(credentials::missing()),
             (None, _) => {}
+        }
+        if let Some(principal) = principal.as_deref().filter(|_| operation.recency == Recency::Always) {
+            recent::check(principal, arrival.clocks.installation(), arrival.settings.recent_within)?;
         }
         let changes = matches!(operation.class, RateClass::Write | RateClass::Provision);
         if let Some(principal) = principal.as_ref().filter(|who| changes && who.tenant_kind == TenantKind::Evaluation) {
@@ -368,7 +364,7 @@ impl Edge {
     fn authenticate(&self, headers: &HeaderMap, only_reads: bool, arrival: Arrival<'_>) -> Result<Arc<Principal>, Problem> {
         let from = (arrival.client, arrival.peer.secure);
         let principal = recheck::authenticate(self.parts.authenticator.as_ref(), headers, from, arrival.clocks)?;
-        if !only_reads && matches!(principal.identity, Identity::User { .. }) {
+        if !only_reads && principal.has_session() {
             credentials::check_same_origin(headers, &arrival.base_url.to_string())?;
         }
         Ok(principal)
@@ -445,6 +441,11 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, summary: &
     // An answer that a browser opens directly must not act as a page, and must not send its address to the next site.
     headers.entry(header::CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static(NO_CONTENT));
     headers.entry(header::REFERRER_POLICY).or_insert(HeaderValue::from_static("no-referrer"));
+    // The next person at the same browser must not find in its cache what a session has read. Clients with a key may keep answers
+    // and compare versions.
+    if summary.principal.as_ref().is_some_and(|caller| caller.has_session()) {
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
     if peer.secure {
         headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static("max-age=31536000; includeSubDomains"));
@@ -455,8 +456,9 @@ fn finish(response: &mut Response, request_id: RequestId, peer: Peer, summary: &
 fn body_value(operation: &Operation, content_type: &str, bytes: &[u8], depth: usize) -> Result<(Value, Option<Refusal>), Problem> {
     let media_type = content_type.split(';').next().unwrap_or_default().trim();
     let mut value = match operation.body_media {
-        BodyMedia::Json if media::is_json(media_type, operation.method == Method::PATCH) => json::parse(bytes, depth)
+        BodyMedia::Json if media::is_json(media_type, operation) => json::parse(bytes, depth)
             .map_err(|error| Problem::new(Code::MalformedJson, format!("The body is not usable JSON: {error}.")))?,
+        BodyMedia::Form => media::form(media_type, bytes)?,
         BodyMedia::Json | BodyMedia::Lines => return Err(Problem::plain(Code::UnsupportedMediaType)),
     };
     let Some(schema) = &operation.body else { return Ok((value, None)) };

@@ -7,6 +7,8 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use tenantd_base::letters::is_unseen;
+
 use super::{CSV, LINES, outgoing::StreamError};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,13 +137,6 @@ const FORMULA_SIGNS: [char; 14] = [
 ];
 /// Characters that may separate cells if the table is read by line or with another separator than the comma.
 const SEPARATORS: [char; 9] = ['\n', '\r', '\t', ';', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
-
-/// Whether a character is invisible at the start of a cell: whitespace, control characters and characters without width.
-fn is_unseen(letter: char) -> bool {
-    let without_width = matches!(letter,
-        '\u{ad}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}');
-    letter.is_whitespace() || letter.is_control() || without_width
-}
 
 /// Puts a quote before a text that starts like a formula, because a spreadsheet would run it. The same applies to each part of a
 /// text that a spreadsheet may read as a cell of its own.

@@ -9,6 +9,7 @@ use poem_openapi::{
 use serde_json::{Value, json};
 
 use super::{
+    FORM,
     context::RequestContext,
     mark::{LenientBody, Mark},
     problem::{FieldError, Problem},
@@ -37,6 +38,29 @@ impl<'a, T: ParseFromJSON, const REQUIRED: bool> ApiExtractor<'a> for Body<T, RE
     async fn from_request(request: &'a Request, _body: &mut RequestBody, _options: ExtractParamOptions<()>) -> poem::Result<Self> {
         let body = RequestContext::of(request)?.take_body().unwrap_or_else(|| json!({}));
         parse::<T>(body).map(Self)
+    }
+}
+
+/// A form, for operations whose protocol defines one. Each field is a text, and is given once.
+#[derive(Debug)]
+pub struct FormBody<T>(pub T);
+
+impl<'a, T: ParseFromJSON> ApiExtractor<'a> for FormBody<T> {
+    const TYPES: &'static [ApiExtractorType] = &[ApiExtractorType::RequestObject];
+    type ParamType = ();
+    type ParamRawType = ();
+
+    fn register(registry: &mut Registry) {
+        T::register(registry);
+    }
+
+    fn request_meta() -> Option<MetaRequest> {
+        let content = vec![MetaMediaType { content_type: FORM, schema: T::schema_ref() }];
+        Some(MetaRequest { description: None, content, required: true })
+    }
+
+    async fn from_request(request: &'a Request, body: &mut RequestBody, options: ExtractParamOptions<()>) -> poem::Result<Self> {
+        Ok(Self(Body::<T>::from_request(request, body, options).await?.0))
     }
 }
 

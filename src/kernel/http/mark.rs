@@ -1,13 +1,21 @@
-//! Properties of an operation for the edge that callers do not see: its rate class, whether it works while the disk is full, and
-//! whether it gets the valid rest of a body that does not match its schema. A mark is in the handler's signature as [`Marked`], and
-//! of the marks, the published document has only the rate class. Most operations need no mark, because their method says enough.
+//! Properties of an operation for the edge: its rate class, whether it needs a recent sign-in, whether it works while the disk is full or
+//! without a required second factor, whether it sets a cookie, and whether it gets the valid rest of a body that does not match its schema. A
+//! mark is in the handler's signature as [`Marked`]. The published document has the rate class, the recent sign-in and the cookie. Most
+//! operations need no mark, because their method says enough.
 
 use std::marker::PhantomData;
 
 use poem::{Request, RequestBody};
 use poem_openapi::{ApiExtractor, ApiExtractorType, ExtractParamOptions};
 
-use super::rate::RateClass;
+use super::{
+    rate::RateClass,
+    recent::{Recency, RecentUnlessReducing},
+};
+
+/// The member of an operation in the published document whose answer sets or removes a cookie. In a browser, such an operation replaces
+/// the session of the person who calls it.
+pub const SETS_COOKIE: &str = "x-sets-cookie";
 
 /// A mark as a type, for use in a signature.
 pub trait Mark: Send + Sync + 'static {
@@ -31,7 +39,10 @@ marks! {
     Search RateClass::Search.name();
     Report RateClass::Report.name();
     Provision RateClass::Provision.name();
+    RecentSignIn "recent_sign_in";
     WhileFull "while_full";
+    WithoutFactor "without_factor";
+    SetsCookie "sets_cookie";
     LenientBody "lenient_body";
 }
 
@@ -55,18 +66,31 @@ impl<'a, M: Mark> ApiExtractor<'a> for Marked<M> {
 
 /// The marks of one operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "each mark is set or not, independently of the others")]
 pub struct Marks {
     pub class: Option<RateClass>,
+    pub recency: Recency,
     pub while_full: bool,
+    /// Whether it works in a session that lacks a required second factor.
+    pub without_factor: bool,
+    pub sets_cookie: bool,
     pub lenient: bool,
 }
 
 impl Marks {
     /// Finds the marks among the security requirements of an operation's draft.
     pub(super) fn find(requirements: &[&str]) -> Self {
+        let recency = match () {
+            () if requirements.contains(&RecentSignIn::NAME) => Recency::Always,
+            () if requirements.contains(&RecentUnlessReducing::NAME) => Recency::UnlessReducing,
+            () => Recency::Never,
+        };
         Self {
+            recency,
             class: RateClass::ALL.into_iter().find(|class| requirements.contains(&class.name())),
             while_full: requirements.contains(&WhileFull::NAME),
+            without_factor: requirements.contains(&WithoutFactor::NAME),
+            sets_cookie: requirements.contains(&SetsCookie::NAME),
             lenient: requirements.contains(&LenientBody::NAME),
         }
     }
@@ -78,27 +102,48 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::openapi::{About, Additions, publish};
+    use crate::{
+        openapi::{About, Additions, publish},
+        recent::RECENT_SIGN_IN,
+    };
 
     struct Api;
 
     #[OpenApi]
     impl Api {
         #[oai(path = "/marked", method = "post", operation_id = "marked")]
-        async fn marked(&self, _class: Marked<Report>, _full: Marked<WhileFull>) {}
+        async fn marked(
+            &self,
+            _class: Marked<Report>,
+            _recent: Marked<RecentSignIn>,
+            _full: Marked<WhileFull>,
+            _cookie: Marked<SetsCookie>,
+        ) {
+        }
 
         #[oai(path = "/plain", method = "post", operation_id = "plain")]
         async fn plain(&self) {}
     }
 
     #[test]
-    fn of_the_marks_only_the_rate_class_is_published() {
+    fn of_the_marks_the_rate_class_the_recent_sign_in_and_the_cookie_are_published() {
         let about = About { title: "", version: "", description: "" };
         let document = publish(&OpenApiService::new(Api, "", "").spec(), about, Additions::default()).unwrap();
-        assert_eq!(document.marks["marked"], Marks { class: Some(RateClass::Report), while_full: true, lenient: false });
+        let marks = Marks {
+            class: Some(RateClass::Report),
+            recency: Recency::Always,
+            while_full: true,
+            without_factor: false,
+            sets_cookie: true,
+            lenient: false,
+        };
+        assert_eq!(document.marks["marked"], marks);
         assert_eq!(document.marks["plain"], Marks::default());
         let mut marked = document.published["paths"]["/marked"]["post"].clone();
         assert_eq!(marked["x-rate-class"], "report");
+        for member in [RECENT_SIGN_IN, SETS_COOKIE] {
+            assert_eq!(marked.as_object_mut().unwrap().remove(member), Some(json!(true)), "{member}");
+        }
         marked["operationId"] = json!("plain");
         marked["x-rate-class"] = json!("public");
         assert_eq!(marked, document.published["paths"]["/plain"]["post"]);

@@ -1,9 +1,11 @@
 //! The media types of a request: that of its body, and those of its answer.
 
-use http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, Method, header};
 use poem::Request;
+use serde_json::{Map, Value};
 
 use super::{
+    FORM,
     context::header as header_text,
     operations::Operation,
     problem::{Code, Problem},
@@ -22,10 +24,26 @@ pub(super) fn check_encoding(headers: &HeaderMap) -> Result<(), Problem> {
     Err(Problem::new(Code::UnsupportedMediaType, detail).header(header::ACCEPT_ENCODING, "identity"))
 }
 
-/// A PATCH may also use the media type of merge patches (RFC 7396).
-pub(super) fn is_json(media_type: &str, patch: bool) -> bool {
+/// Whether a body of this media type is JSON that the operation accepts. A PATCH may also use the media type of merge patches
+/// (RFC 7396).
+pub(super) fn is_json(media_type: &str, operation: &Operation) -> bool {
     media_type.eq_ignore_ascii_case("application/json")
-        || (patch && media_type.eq_ignore_ascii_case("application/merge-patch+json"))
+        || (operation.method == Method::PATCH && media_type.eq_ignore_ascii_case("application/merge-patch+json"))
+        || operation.consumes.iter().any(|known| known.ends_with("+json") && media_type.eq_ignore_ascii_case(known))
+}
+
+/// The fields of a form as the members of an object.
+pub(super) fn form(media_type: &str, bytes: &[u8]) -> Result<Value, Problem> {
+    if !media_type.eq_ignore_ascii_case(FORM) {
+        return Err(Problem::new(Code::UnsupportedMediaType, format!("Send the form as `Content-Type: {FORM}`.")));
+    }
+    let mut fields = Map::new();
+    for (name, value) in form_urlencoded::parse(bytes) {
+        if fields.insert(name.to_string(), value.into_owned().into()).is_some() {
+            return Err(Problem::new(Code::MalformedRequest, format!("The field {name} is given twice. Send it once.")));
+        }
+    }
+    Ok(Value::Object(fields))
 }
 
 pub(super) fn check_accept(request: &Request, operation: &Operation) -> Result<(), Problem> {

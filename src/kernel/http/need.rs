@@ -15,8 +15,12 @@ use super::{
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Any valid credential.
+    /// Any valid credential of the tenant itself: staff, keys and the admin socket.
     SignedIn,
+    /// Any valid credential, and contacts in the portal too. For operations on the caller's own account.
+    OwnAccount,
+    /// A contact in the portal.
+    Contact,
     Scope(Scope),
     /// One of several scopes. Which one depends on the request, so it is checked where that is known.
     AnyOf(Grants),
@@ -35,6 +39,8 @@ impl Need {
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "signed_in" => Some(Self::SignedIn),
+            "own_account" => Some(Self::OwnAccount),
+            "contact" => Some(Self::Contact),
             "operator" => Some(Self::Operator),
             "platform" => Some(Self::Platform),
             "local_operator" => Some(Self::LocalOperator),
@@ -53,6 +59,11 @@ impl Need {
 
     pub fn check(self, principal: &Principal) -> Result<(), Problem> {
         match self {
+            Self::OwnAccount => Ok(()),
+            Self::Contact if principal.is_contact() => Ok(()),
+            Self::Contact => Err(Problem::plain(Code::ContactRequired)),
+            // A contact has no scopes, but not every need is a scope.
+            _ if principal.is_contact() => Err(Problem::plain(Code::PortalOnly)),
             Self::SignedIn => Ok(()),
             Self::Operator if principal.is_operator() => Ok(()),
             Self::Platform if principal.tenant_kind == TenantKind::Platform && principal.grants.allows(Scope::PlatformRead) => {
@@ -111,6 +122,8 @@ macro_rules! requirements {
 
 requirements! {
     SignedIn Need::SignedIn, "signed_in";
+    OwnAccount Need::OwnAccount, "own_account";
+    ContactOnly Need::Contact, "contact";
     Operator Need::Operator, "operator";
     PlatformRead Need::Platform, "platform";
     AnalyticsRead Need::Scope(Scope::AnalyticsRead), "scope:analytics:read";
@@ -122,6 +135,7 @@ requirements! {
         Need::AllOf(AUDIT_READ),
         "all_scopes:api_keys:read,webhooks:read,events:read,users:read";
     UsersRead Need::Scope(Scope::UsersRead), "scope:users:read";
+    RightsRead Need::AnyOf(Grants::of(&[Scope::ApiKeysRead, Scope::UsersRead])), "any_scope:api_keys:read,users:read";
     UsersWrite Need::Scope(Scope::UsersWrite), "scope:users:write";
     SearchRead Need::Scope(Scope::SearchRead), "scope:search:read";
     IngestWrite Need::Scope(Scope::IngestWrite), "scope:ingest:write";
@@ -187,9 +201,11 @@ mod tests {
 
     #[test]
     fn every_marker_reads_back_as_its_need() {
+        assert!(marked::<OwnAccount>() && marked::<ContactOnly>());
         assert!(marked::<SignedIn>() && marked::<Operator>() && marked::<LocalOperator>());
         assert!(marked::<ApiKeysRead>() && marked::<ApiKeysWrite>() && marked::<EventsRead>());
         assert!(marked::<UsersRead>() && marked::<UsersWrite>() && marked::<IngestWrite>());
+        assert!(marked::<RightsRead>());
         assert!(marked::<PlatformRead>() && marked::<AnalyticsRead>());
         assert!(marked::<AuditRead>());
         assert!(marked::<InventoryRead>() && marked::<SearchRead>());

@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 use tenantd_base::telemetry::Usage;
 
 use super::{
-    LINES,
+    FORM, LINES,
     mark::Marks,
     need::Need,
     openapi::Document,
     rate::RateClass,
+    recent::Recency,
     schema::{BodySchema, QuerySchema},
 };
 
@@ -26,6 +27,8 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodyMedia {
     Json,
+    /// The fields of a form, each a text.
+    Form,
     /// Records, one per line, that the handler processes while they arrive.
     Lines,
 }
@@ -48,12 +51,16 @@ pub struct Operation {
     /// What the operation requires of its caller; `None` for a public operation.
     pub need: Option<Need>,
     pub class: RateClass,
+    pub recency: Recency,
     /// Whether the operation works while the disk is nearly full.
     pub while_full: bool,
+    pub marks: Marks,
     pub query: QuerySchema,
     pub body: Option<BodySchema>,
     pub body_required: bool,
     pub body_media: BodyMedia,
+    /// The media types of the body.
+    pub consumes: Vec<String>,
     /// The media types of successful answers.
     pub produces: Vec<String>,
     pub audience: Audience,
@@ -176,8 +183,11 @@ fn compile_operation(
     let body = operation.get("requestBody");
     let content = body.and_then(|body| body.get("content"));
     let takes = |media_type: &str| content.is_some_and(|content| content.get(media_type).is_some());
-    let (body_media, media_type) =
-        if takes(LINES) { (BodyMedia::Lines, None) } else { (BodyMedia::Json, Some("application/json")) };
+    let (body_media, media_type) = match () {
+        () if takes(LINES) => (BodyMedia::Lines, None),
+        () if takes(FORM) => (BodyMedia::Form, Some(FORM)),
+        () => (BodyMedia::Json, Some("application/json")),
+    };
     let body_schema = media_type.and_then(|media_type| content?.get(media_type)?.get("schema"));
     let responses = || operation.get("responses").and_then(Value::as_object).into_iter().flatten();
     let media_types = |response: &Value| response.get("content")?.as_object().map(|content| content.keys().cloned().collect());
@@ -195,7 +205,9 @@ fn compile_operation(
     Ok(Operation {
         id: id.into(),
         class,
+        recency: marks.recency,
         while_full,
+        marks,
         path: path.to_owned(),
         need,
         waits: parameters.iter().any(|parameter| parameter.get("name") == Some(&json!("wait_seconds"))),
@@ -207,6 +219,7 @@ fn compile_operation(
             .map(|body| body.lenient(marks.lenient)),
         body_required: body.is_some_and(|body| body.get("required") == Some(&Value::Bool(true))),
         body_media,
+        consumes: content.and_then(Value::as_object).into_iter().flatten().map(|(media_type, _)| media_type.clone()).collect(),
         produces,
         audience,
         method,

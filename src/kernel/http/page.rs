@@ -18,7 +18,7 @@ use super::{
 pub const DEFAULT_LIMIT: u32 = 50;
 const CHECKSUM_LENGTH: usize = 8;
 /// Parameters that choose a part of the result, not the result itself.
-const PAGE_PARAMETERS: [&str; 3] = ["limit", "cursor", "include_total"];
+const PAGE_PARAMETERS: [&str; 4] = ["limit", "cursor", "include_total", "count_up_to"];
 
 /// The paging parameters that every list accepts.
 #[derive(Clone, Debug, Object)]
@@ -84,7 +84,8 @@ pub struct Page {
     pub limit: u32,
     /// The cursor of the next page. Absent on the last page.
     pub next_cursor: Option<String>,
-    /// How many records match in total. Present only with `include_total=true`.
+    /// How many records match in total. Present only if the request asks for it with `include_total=true`. Tickets can also be counted
+    /// with `count_up_to`, which costs less.
     pub total: Option<u64>,
     #[serde(skip)]
     #[oai(skip)]

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use http::HeaderMap;
 use poem::Request;
 use poem_openapi::registry::MetaSchema;
 
@@ -59,15 +60,20 @@ impl From<Stale> for Problem {
     }
 }
 
-fn read_if_match(request: &Request) -> poem::Result<IfMatch> {
+/// The versions that `If-Match` names.
+pub(super) fn expected(headers: &HeaderMap) -> Result<ExpectedVersion, Problem> {
     let malformed = || {
         let place = Place::Header("If-Match".to_owned());
         Problem::invalid(vec![FieldError::new(place, "wrong_form", "If-Match must be an ETag of this API, such as \"v7\"")])
     };
-    match request.headers().get(http::header::IF_MATCH) {
-        None => Ok(IfMatch(ExpectedVersion::Unspecified)),
-        Some(value) => Ok(IfMatch(value.to_str().ok().and_then(parse_tags).ok_or_else(malformed)?)),
+    match headers.get(http::header::IF_MATCH) {
+        None => Ok(ExpectedVersion::Unspecified),
+        Some(value) => value.to_str().ok().and_then(parse_tags).ok_or_else(malformed),
     }
+}
+
+fn read_if_match(request: &Request) -> poem::Result<IfMatch> {
+    Ok(IfMatch(expected(request.headers())?))
 }
 
 header_parameter!(IfMatch, tag_schema(Some(TAGS_PATTERN)), read_if_match);
@@ -86,10 +92,12 @@ impl IfNoneMatch {
     }
 }
 
-header_parameter!(IfNoneMatch, tag_schema(None), |request| {
-    let tags = header(request.headers(), "if-none-match").and_then(parse_tags);
-    Ok(Self(tags.unwrap_or(ExpectedVersion::Unspecified)))
-});
+/// The versions that `If-None-Match` names.
+pub(super) fn known(headers: &HeaderMap) -> IfNoneMatch {
+    IfNoneMatch(header(headers, "if-none-match").and_then(parse_tags).unwrap_or(ExpectedVersion::Unspecified))
+}
+
+header_parameter!(IfNoneMatch, tag_schema(None), |request| Ok(known(request.headers())));
 
 #[cfg(test)]
 mod tests {

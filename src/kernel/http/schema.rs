@@ -8,7 +8,10 @@ mod remainder;
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
-use super::problem::{FieldError, Findings, MAX_ERRORS, Place};
+use super::{
+    bounded::checked_pattern,
+    problem::{FieldError, Findings, MAX_ERRORS, Place},
+};
 use findings::{bounded, collect, unknown};
 use items::Items;
 pub use remainder::Refusal;
@@ -63,11 +66,27 @@ fn compile(mut schema: Value, components: &Value) -> Result<Validator, String> {
     if let Value::Object(schema) = &mut schema {
         schema.insert("components".to_owned(), json!({"schemas": schemas}));
     }
+    check_unseen(&mut schema);
     jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)
         .should_validate_formats(true)
         .build(&schema)
         .map_err(|error| error.to_string())
+}
+
+/// Refuses all characters that show nothing, also those that the published pattern leaves out.
+fn check_unseen(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => members.iter_mut().for_each(|(name, member)| {
+            let checked = member.as_str().filter(|_| name == "pattern").and_then(checked_pattern);
+            match checked {
+                Some(pattern) => *member = pattern.into(),
+                None => check_unseen(member),
+            }
+        }),
+        Value::Array(elements) => elements.iter_mut().for_each(check_unseen),
+        _ => {}
+    }
 }
 
 /// Adds the schemas that `schema` refers to, directly or indirectly.

@@ -5,7 +5,7 @@ use poem_openapi::types::Type;
 use serde_json::{Map, Value, json};
 
 use super::{
-    bounded::{NO_CONTROL_CHARACTERS, VISIBLE_TEXT},
+    bounded::{NO_CONTROL_CHARACTERS, VISIBLE_BOUNDED_TEXT, VISIBLE_TEXT},
     openapi,
     problem::Place,
     schema::BodySchema,
@@ -67,7 +67,9 @@ impl Shape {
 fn without_pattern(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            members.retain(|name, value| name != "pattern" || (value != NO_CONTROL_CHARACTERS && value != VISIBLE_TEXT));
+            let is_of_texts =
+                |value: &Value| [NO_CONTROL_CHARACTERS, VISIBLE_TEXT, VISIBLE_BOUNDED_TEXT].iter().any(|known| value == known);
+            members.retain(|name, value| name != "pattern" || !is_of_texts(value));
             members.values_mut().for_each(without_pattern);
         }
         Value::Array(items) => items.iter_mut().for_each(without_pattern),

@@ -57,7 +57,7 @@ fn count_kind(kind: TenantKind) {
 /// Identifies the caller by an id that is not secret; empty without a credential.
 fn caller(principal: Option<&Principal>) -> String {
     match principal.map(|principal| &principal.identity) {
-        Some(Identity::User { id, .. }) => id.to_string(),
+        Some(Identity::User { id, .. } | Identity::Contact { id, .. }) => id.to_string(),
         Some(Identity::ApiKey { id, .. }) => id.to_string(),
         Some(Identity::LocalOperator) => "local_operator".to_owned(),
         None => String::new(),
@@ -70,7 +70,7 @@ impl Visit {
         let Some(operation) = &self.summary.operation else { return };
         let principal = self.summary.principal.as_deref();
         let caller = match principal.map(|principal| &principal.identity) {
-            Some(Identity::User { id, .. }) => Caller::User(*id),
+            Some(Identity::User { id, .. } | Identity::Contact { id, .. }) => Caller::User(*id),
             Some(Identity::ApiKey { id, .. }) => Caller::ApiKey(*id),
             Some(Identity::LocalOperator) | None => Caller::Other,
         };

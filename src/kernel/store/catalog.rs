@@ -83,6 +83,8 @@ tables! {
     SESSIONS 13 "sessions";
     SESSIONS_BY_USER 14 "sessions_by_user";
     SESSIONS_BY_EXPIRY 15 "sessions_by_expiry";
+    /// Tenant, identity provider and digest of the session there → sessions.
+    SESSIONS_BY_SID 176 "sessions_by_sid";
     /// Account → failed password attempts.
     LOGIN_FAILURES 16 "login_failures";
     LOGIN_FAILURES_BY_TIME 17 "login_failures_by_time";
@@ -95,6 +97,8 @@ tables! {
     API_KEY_COUNTS 22 "api_key_counts";
     /// Tenant and owner → live API keys.
     API_KEYS_BY_OWNER 23 "api_keys_by_owner";
+    /// Tenant and person → personal API keys.
+    API_KEYS_BY_PERSON 24 "api_keys_by_person";
     ORGANIZATIONS 30 "organizations";
     ORGANIZATIONS_BY_EXTERNAL_ID 31 "organizations_by_external_id";
     /// Organization → number of its devices and contacts.
@@ -106,8 +110,15 @@ tables! {
     USERS_BY_EXTERNAL_ID 36 "users_by_external_id";
     /// The staff of a tenant, who are few compared with its contacts.
     USERS_STAFF 37 "users_staff";
+    /// Tenant and custom role → staff.
+    USERS_BY_ROLE 25 "users_by_role";
+    ROLES 26 "roles";
+    /// Tenant and name in lower case → custom role.
+    ROLES_BY_NAME 27 "roles_by_name";
     /// User → password hash.
     CREDENTIALS 38 "credentials";
+    /// User → what the managers may do who have opened the account.
+    ACCOUNT_OPENERS 163 "account_openers";
     /// Digest of a one-time token → the user who may set a password with it.
     PASSWORD_TOKENS 39 "password_tokens";
     PASSWORD_TOKENS_BY_USER 40 "password_tokens_by_user";
@@ -120,6 +131,26 @@ tables! {
     PREFERENCES 46 "preferences";
     /// User and view id → a query of a list that the user has saved.
     SAVED_VIEWS 47 "saved_views";
+    /// User and factor id → a second factor.
+    FACTORS 190 "factors";
+    /// User → digests of the unused recovery codes.
+    RECOVERY_CODES 191 "recovery_codes";
+    /// Digest of a random token → a sign-in that waits for the second factor.
+    CHALLENGES 192 "challenges";
+    CHALLENGES_BY_USER 193 "challenges_by_user";
+    CHALLENGES_BY_EXPIRY 194 "challenges_by_expiry";
+    /// Installation-wide: digest of an authenticator's name for a passkey → the passkey.
+    FACTORS_BY_CREDENTIAL 160 "factors_by_credential";
+    /// Digests of the challenges that passkeys have answered. Each works once.
+    SPENT_PASSKEY_CHALLENGES 161 "spent_passkey_challenges";
+    SPENT_PASSKEY_CHALLENGES_BY_EXPIRY 162 "spent_passkey_challenges_by_expiry";
+    /// Tenant → who needs a second factor.
+    SIGN_IN_POLICIES 195 "sign_in_policies";
+    /// User → that the contact may sign in to the portal.
+    PORTAL_ACCESS 200 "portal_access";
+    PORTAL_ACCESS_BY_ADDRESS 201 "portal_access_by_address";
+    /// Tenant → whether it has a portal.
+    PORTAL_SETTINGS 202 "portal_settings";
     /// Tenant and ticket number → ticket.
     TICKETS 50 "tickets";
     TICKETS_BY_ID 51 "tickets_by_id";
@@ -285,6 +316,22 @@ tables! {
     SECRETS_BY_NAME 211 "secrets_by_name";
     /// Secret → when it was last sent.
     SECRET_USES 212 "secret_uses";
+    /// Staff that an identity provider provisions → what it said about them.
+    PROVISIONED 230 "provisioned";
+    /// Tenant and external id or user name → provisioned person.
+    PROVISIONED_BY_NAME 231 "provisioned_by_name";
+    /// Groups that identity providers provision.
+    PROVISIONED_GROUPS 232 "provisioned_groups";
+    /// Tenant and name → provisioned group.
+    PROVISIONED_GROUPS_BY_NAME 233 "provisioned_groups_by_name";
+    /// Group and user → membership.
+    PROVISIONED_MEMBERS 234 "provisioned_members";
+    /// Tenant and user → membership.
+    PROVISIONED_MEMBERS_BY_USER 235 "provisioned_members_by_user";
+    /// Tenant → the roles that groups give.
+    PROVISIONING_RULES 236 "provisioning_rules";
+    /// People whose role is still to be given again.
+    PROVISIONING_PENDING 237 "provisioning_pending";
     /// Rounds of reading the whole store: the last one, and the one in progress.
     SCRUB 148 "scrub";
 }

@@ -11,17 +11,18 @@ use std::{
 };
 
 use tenantd_base::{
-    access::{Grants, Identity, Principal, TenantKind},
+    access::{Grants, Identity, Principal, Reach, TenantKind},
+    authority::{Authority, Within},
     clock::Timestamp,
     clocks::Reading,
-    id::TenantId,
+    id::{TenantId, UserId},
     secrets::Secret,
 };
 use tenantd_http::credentials::AuthError;
 use tenantd_store::{Store, StoreError, VersionedCache, catalog};
 
 use super::{
-    model::{ApiKey, recognize, within_tenant},
+    model::{ApiKey, KeyBlock, recognize},
     repo::{self, KeyKey},
 };
 
@@ -135,14 +136,14 @@ impl ApiKeys {
             known.as_ref().clone().ok_or(AuthError::Invalid("This API key does not exist. Check the key, or create a new one."))?;
         let CachedKey { key, uses, .. } = known.as_ref();
         let now = reading.of(key.tenant_id);
-        if key.revoked_at.is_some() || known.is_superseded(now) {
+        if known.is_superseded(now) {
             return Err(AuthError::KeyRevoked);
         }
-        if now >= known.ends_at() {
-            return Err(AuthError::KeyExpired);
-        }
-        if !key.enabled {
-            return Err(AuthError::KeyDisabled);
+        match key.block(now) {
+            Some(KeyBlock::Revoked) => return Err(AuthError::KeyRevoked),
+            Some(KeyBlock::Expired) => return Err(AuthError::KeyExpired),
+            Some(KeyBlock::Disabled) => return Err(AuthError::KeyDisabled),
+            None => {}
         }
         if !key.allows_address(client) {
             return Err(AuthError::AddressNotAllowed);
@@ -183,10 +184,27 @@ impl Admitted {
         self.known.key.tenant_id
     }
 
+    /// The person that a personal key acts for.
+    pub fn person(&self) -> Option<UserId> {
+        self.known.key.person
+    }
+
+    /// The identity of a personal key, whose person has these rights now. It has only what both have.
+    pub fn principal_of_person(&self, tenant_name: &str, tenant_kind: TenantKind, person: &Authority) -> Arc<Principal> {
+        let own = self.principal(tenant_name, tenant_kind);
+        let both = own.authority().meet(person);
+        let reach = match both.organizations() {
+            Within::All => Reach::Everything,
+            Within::Only(ids) => Reach::Organizations(ids.iter().copied().collect()),
+        };
+        Arc::new(Principal { grants: both.scopes(), reach, until: both.until(), ..own.as_ref().clone() })
+    }
+
+    /// The identity of a key that acts by itself.
     pub fn principal(&self, tenant_name: &str, tenant_kind: TenantKind) -> Arc<Principal> {
         let build = || {
             let key = &self.known.key;
-            let grants = within_tenant(key.grants(), tenant_kind);
+            let grants = key.request_scopes(tenant_kind);
             let superseded = self.known.secret != SecretAge::Current;
             Arc::new(Principal {
                 tenant_id: key.tenant_id,

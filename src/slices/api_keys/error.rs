@@ -5,7 +5,7 @@ use tenantd_base::{
     fault::{Fault, listed},
     versions::Stale,
 };
-use tenantd_store::StoreError;
+use tenantd_store::{StoreError, events::Actor};
 
 #[derive(Debug, thiserror::Error)]
 pub enum ApiKeyError {
@@ -23,6 +23,18 @@ pub enum ApiKeyError {
     /// The key is revoked, or expired if the operation requires a key that has not expired.
     #[error("the key is {0}")]
     Ended(&'static str),
+    /// Only the person of a personal key could get a secret or more rights from it, so nobody changes it.
+    #[error("the key is personal")]
+    Personal,
+    #[error("only a signed-in person has personal keys")]
+    NotAPerson,
+    #[error("the sign-in policy of the tenant forbids personal keys")]
+    PersonalKeysForbidden,
+    #[error("the person already has {most} live personal keys")]
+    TooManyPersonal { most: u64 },
+    /// The change gives the key rights that the holder of its secret lacks. `None`: the holder is unknown.
+    #[error("the holder of the secret lacks rights that the change gives to the key")]
+    SecretHeld(Option<Actor>),
     /// The change would create a cycle of owners.
     #[error("a key cannot own itself")]
     OwnsItself,

@@ -9,7 +9,9 @@ mod error;
 mod listing;
 mod model;
 mod owners;
+mod personal;
 mod repo;
+mod secret_holders;
 mod service;
 mod upkeep;
 
@@ -18,14 +20,13 @@ use poem_openapi::OpenApi;
 use tenantd_base::{
     access::TenantKind,
     authority::Authority,
-    clock::Timestamp,
     clocks::Clocks,
     config,
     id::{ApiKeyId, TenantId},
 };
 use tenantd_platform::Tenants;
 use tenantd_store::{
-    Checked, Read, Store, StoreError, WriteTx, catalog,
+    Checked, Flow, Read, Store, StoreError, WriteTx, catalog,
     events::{Act, EventKind},
     holders::Holders,
     portable::Portable,
@@ -34,8 +35,8 @@ use tenantd_store::{
 
 pub use admission::{Admitted, ApiKeys};
 pub use error::ApiKeyError;
-pub use model::{ApiKey, KeyRules, NewApiKey, Origin, Pause, PauseReason, Plaintext, StoredSecret};
-pub use owners::{KeyOwners, person_behind};
+pub use model::{ApiKey, KeyBlock, KeyRules, NewApiKey, Origin, Pause, PauseReason, Plaintext, StoredSecret, scope_faults};
+pub use owners::{KeyOwners, person_behind, rights_now};
 pub use repo::index_owners;
 
 pub const EVENTS: &[&EventKind] = &[
@@ -48,17 +49,24 @@ pub const EVENTS: &[&EventKind] = &[
     &service::EXPIRED,
 ];
 
-/// Returns the current authority of a key. Returns `None` if the key was removed, expired, revoked or disabled.
-pub fn authority_of(
+/// Returns a key of the tenant, also one that has ended. What it may do now depends on [`ApiKey::block`], and on its person if it is
+/// personal.
+pub fn find(tx: &impl Read, tenant: TenantId, id: ApiKeyId) -> Result<Option<ApiKey>, StoreError> {
+    repo::get(tx, tenant, id)
+}
+
+/// Visits the keys of a tenant after a position, which is the id of a key as bytes, in the order of their creation.
+pub fn scan(
     tx: &impl Read,
     tenant: TenantId,
-    id: ApiKeyId,
-    tenant_kind: TenantKind,
-    now: Timestamp,
-) -> Result<Option<Authority>, StoreError> {
-    let works = |key: &ApiKey| key.is_live() && key.enabled && now < key.expires_at;
-    Ok(repo::get(tx, tenant, id)?.filter(works).map(|key| key.authority(tenant_kind)))
+    after: Option<&[u8]>,
+    visit: impl FnMut(ApiKey) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    repo::scan(tx, tenant, after, visit)
 }
+
+/// Whether the people of a tenant may have personal keys.
+pub type PersonalAllowed = fn(&WriteTx, TenantId) -> Result<bool, StoreError>;
 
 /// Whether the tenant has a key with this id. Includes revoked keys.
 pub fn exists(tx: &impl Read, tenant: TenantId, id: ApiKeyId) -> Result<bool, StoreError> {
@@ -74,8 +82,14 @@ pub struct ApiKeySlice {
 }
 
 impl ApiKeySlice {
-    pub fn new(store: Store, clocks: Clocks, settings: &config::ApiKeys, upgrade: config::Upgrade) -> Self {
-        let service = service::Service { rules: KeyRules::new(settings, upgrade) };
+    pub fn new(
+        store: Store,
+        clocks: Clocks,
+        settings: &config::ApiKeys,
+        upgrade: config::Upgrade,
+        personal_allowed: PersonalAllowed,
+    ) -> Self {
+        let service = service::Service { rules: KeyRules::new(settings, upgrade), personal_allowed };
         Self { keys: ApiKeys::new(store.clone()), service, store, clocks }
     }
 
@@ -86,7 +100,8 @@ impl ApiKeySlice {
     pub fn api(&self) -> impl OpenApi + use<> {
         let keys = api::KeysApi::new(self.service, self.store.clone());
         let key = api::KeyApi::new(self.service, self.store.clone());
-        (keys, key)
+        let own = api::OwnKeysApi { service: self.service, store: self.store.clone() };
+        (keys, key, own)
     }
 
     /// The operations that only the admin socket serves.

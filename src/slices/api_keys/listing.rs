@@ -26,6 +26,8 @@ pub(super) struct KeyQuery {
     /// Part of the name or the description, in lowercase.
     pub(super) text: Option<String>,
     pub(super) created_by: Option<String>,
+    /// Only personal keys, or only others.
+    pub(super) personal: Option<bool>,
     pub(super) expires_before: Option<Timestamp>,
     /// Keys that have not been used since then.
     pub(super) unused_since: Option<Timestamp>,
@@ -43,6 +45,7 @@ impl KeyQuery {
             && self.scope.is_none_or(|scope| key.grants().allows(scope))
             && self.text.as_deref().is_none_or(contains)
             && self.created_by.as_ref().is_none_or(|id| key.created_by.id == *id)
+            && self.personal.is_none_or(|personal| key.person.is_some() == personal)
             && self.expires_before.is_none_or(|end| key.expires_at < end)
             && self.unused_since.is_none_or(|since| key.last_used_at.unwrap_or(key.created_at) < since)
     }
@@ -114,8 +117,8 @@ fn walk(
     }
 }
 
-/// Sorts the tenant's keys in memory. A tenant has about a hundred live keys, and those that ended in recent months. An index for
-/// each order would slow down every creation and every use for the sake of a rare list.
+/// Sorts the tenant's keys in memory. A tenant has about a hundred live keys, a few for each person, and those that ended in recent
+/// months. An index for each order would slow down every creation and every use for the sake of a rare list.
 fn walk_sorted(
     tx: &impl Read,
     query: &KeyQuery,

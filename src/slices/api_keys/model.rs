@@ -1,22 +1,26 @@
 //! An API key: its plaintext format, its states and its rules.
 
+mod personal;
+
 use std::{net::IpAddr, time::Duration};
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
-    access::{self, Generation, Grants, Reach, TenantKind},
+    access::{self, Generation, Grants, Reach, Role, Scope, TenantKind},
     authority::{Authority, Within},
     clock::Timestamp,
     config,
     entropy::Entropy,
     fault::Fault,
-    id::{ApiKeyId, OrganizationId, TenantId},
+    id::{ApiKeyId, OrganizationId, TenantId, UserId},
     secrets::{Secret, digest},
     vocabulary::{nearest, vocabulary},
 };
 use tenantd_store::events::Actor;
+
+pub use personal::{KeyBlock, MOST_PERSONAL_RECORDS, personal_fault};
 
 pub(super) const LIVE_PREFIX: &str = "tck_live_";
 pub(super) const EVALUATION_PREFIX: &str = "tck_eval_";
@@ -111,6 +115,8 @@ fn checksum(body: &str) -> String {
 #[derive(Clone, Copy, Debug)]
 pub struct KeyRules {
     pub max_live: u64,
+    /// How many live personal keys one person can have.
+    pub max_personal: u64,
     pub max_days: u32,
     pub default_days: u32,
     pub expiring: Duration,
@@ -124,6 +130,7 @@ impl KeyRules {
         let days = |days: u32| Duration::from_secs(u64::from(days) * 86_400);
         Self {
             max_live: settings.max_live,
+            max_personal: settings.max_personal,
             max_days: settings.max_expires_days,
             default_days: settings.default_expires_days,
             expiring: days(settings.expiring_days),
@@ -229,6 +236,15 @@ pub struct ApiKey {
     /// Digests of secrets that no longer work, the newest last. A caller that presents one gets the error that it was revoked.
     #[serde(default)]
     pub retired: Vec<[u8; 32]>,
+    /// The person that a personal key acts for. They have created it, and nobody takes it over.
+    #[serde(default)]
+    pub person: Option<UserId>,
+    /// The caller that the current secret was returned to. `None` if unknown: an earlier release or another installation rotated the key.
+    #[serde(default)]
+    pub secret_holder: Option<Actor>,
+    /// The same for the secret before the last rotation.
+    #[serde(default)]
+    pub previous_holder: Option<Actor>,
 }
 
 /// How many retired secrets a key keeps; the oldest are dropped first.
@@ -288,7 +304,8 @@ impl ApiKey {
     }
 
     pub fn grants(&self) -> Grants {
-        self.reach().limit(Grants::from_patterns_of(self.generation, self.scopes.iter().map(String::as_str)))
+        let listed = Grants::from_patterns_of(self.generation, self.scopes.iter().map(String::as_str));
+        self.reach().limit(self.permitted(listed))
     }
 
     pub fn reach(&self) -> Reach {
@@ -297,8 +314,20 @@ impl ApiKey {
 
     /// Returns the authority of the key while it is enabled, in a tenant of this kind.
     pub fn authority(&self, tenant_kind: TenantKind) -> Authority {
+        self.over(self.permitted(self.listed(tenant_kind)))
+    }
+
+    /// Returns what a caller must cover to create, change or own the key. A key that provisions people decides who administers the
+    /// tenant, so it counts as an administrator.
+    pub fn weight(&self, tenant_kind: TenantKind) -> Authority {
+        let grants = self.permitted(self.listed(tenant_kind));
+        let decides = grants.allows(Scope::ProvisioningWrite);
+        self.over(if decides { grants.union(Role::Admin.grants()) } else { grants })
+    }
+
+    fn over(&self, grants: Grants) -> Authority {
         let networks = || Within::Only(self.allowed_ips.iter().copied().collect());
-        Authority::new(self.tenant_id, granted(&self.scopes, self.generation, tenant_kind))
+        Authority::new(self.tenant_id, grants)
             .with_organizations((&self.reach()).into())
             .with_networks(if self.allowed_ips.is_empty() { Within::All } else { networks() })
             .with_until(Some(self.expires_at))

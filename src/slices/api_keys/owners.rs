@@ -5,12 +5,13 @@
 use std::collections::BTreeSet;
 
 use tenantd_base::{
-    access::TenantKind,
+    access::{Grants, TenantKind},
     authority::Authority,
     clock::Timestamp,
     id::{ApiKeyId, TenantId, UserId},
     versions::ExpectedVersion,
 };
+use tenantd_directory::{self as directory, UserStatus};
 use tenantd_platform::Tenants;
 use tenantd_store::{
     Read, ReadTx, StoreError, WriteTx,
@@ -22,7 +23,7 @@ use super::{
     error::ApiKeyError,
     model::{ApiKey, Origin, Pause, PauseReason},
     repo,
-    service::{Caller, PAUSED, Service, UPDATED, changes, find},
+    service::{Caller, PAUSED, Service, UPDATED, changes, check_not_personal, find},
 };
 
 /// Returns the person responsible for an actor: the user, or the person at the end of a key's chain of owners. `None` if there is
@@ -43,6 +44,29 @@ pub fn person_behind(tx: &impl Read, tenant: TenantId, actor: &Actor) -> Result<
             }
         }
     }
+}
+
+/// The rights that the actor of `act` has in this transaction.
+pub fn rights_now(tx: &impl Read, act: &Act, kind: TenantKind) -> Result<Authority, StoreError> {
+    rights_of(tx, act, &act.actor, kind)
+}
+
+/// The rights that an actor of the act's tenant has in this transaction. An actor that no longer exists has none.
+pub(super) fn rights_of(tx: &impl Read, act: &Act, actor: &Actor, kind: TenantKind) -> Result<Authority, StoreError> {
+    let found = match actor.kind {
+        ActorKind::User => match actor.id.parse().ok().map(|id| directory::user(tx, act.tenant_id, id)).transpose()?.flatten() {
+            Some(user) if user.status == UserStatus::Active => directory::staff_authority(tx, &user, kind)?,
+            _ => None,
+        },
+        ActorKind::ApiKey => {
+            let key = actor.id.parse().ok().map(|id| repo::get(tx, act.tenant_id, id)).transpose()?.flatten();
+            key.filter(|key| key.block(act.now).is_none()).map(|key| key.authority(kind))
+        }
+        // tenantd itself, and the operator on this machine.
+        ActorKind::System => Some(Authority::everything(act.tenant_id)),
+        ActorKind::Workflow | ActorKind::Agent => None,
+    };
+    Ok(found.unwrap_or_else(|| Authority::new(act.tenant_id, Grants::NONE)))
 }
 
 /// Makes the actor of `act` the owner of the key, and ends its pause.
@@ -68,7 +92,7 @@ pub(super) fn origin_of(tx: &ReadTx, key: &ApiKey, around: (&Tenants, &Holders),
     let (tenants, holders) = around;
     let rights = holders.authority(tx, key.tenant_id, key.owner(), now)?;
     let tenant = tenants.cached(key.tenant_id)?;
-    let covers = |kind| rights.covers(&key.authority(kind).with_until(rights.until()));
+    let covers = |kind| rights.covers(&key.weight(kind).with_until(rights.until()));
     let is_covered = tenant.as_ref().as_ref().is_some_and(|tenant| covers(tenant.kind));
     Ok(if is_covered { Origin::Checked } else { Origin::Legacy { since: now } })
 }
@@ -80,7 +104,8 @@ pub struct KeyOwners {
 }
 
 impl KeyOwners {
-    /// Pauses the keys that a user owns, directly or through other keys, unless `kept` covers them.
+    /// Pauses the keys that a user owns, directly or through other keys, unless `kept` covers them. A personal key never has more
+    /// rights than its person, so it continues with fewer. It is revoked together with its person.
     pub fn pause_keys_of(
         &self,
         tx: &mut WriteTx,
@@ -89,8 +114,25 @@ impl KeyOwners {
         reason: PauseReason,
         kept: Option<(&Authority, TenantKind)>,
     ) -> Result<(), ApiKeyError> {
-        let keeps = |key: &ApiKey| kept.is_some_and(|(kept, tenant_kind)| kept.covers(&key.authority(tenant_kind)));
-        self.service.pause_owned(tx, act, &user.to_string(), reason, keeps)
+        match reason {
+            PauseReason::Removed => self.service.revoke_personal_keys(tx, act, user)?,
+            PauseReason::Disabled => self.service.pause_personal_keys(tx, act, user)?,
+            PauseReason::Demoted | PauseReason::Revoked | PauseReason::Legacy => {}
+        }
+        let covers = |key: &ApiKey| kept.is_some_and(|(kept, tenant_kind)| kept.covers(&key.weight(tenant_kind)));
+        self.service.pause_owned(tx, act, &user.to_string(), reason, |key| key.person.is_some() || covers(key))
+    }
+}
+
+impl KeyOwners {
+    /// Revokes the live personal keys of a user.
+    pub fn revoke_personal_keys(&self, tx: &mut WriteTx, act: &mut Act, user: UserId) -> Result<(), ApiKeyError> {
+        self.service.revoke_personal_keys(tx, act, user)
+    }
+
+    /// Ends the pause of the personal keys of a user who is enabled again.
+    pub fn resume_personal_keys(&self, tx: &mut WriteTx, act: &mut Act, user: UserId) -> Result<(), ApiKeyError> {
+        self.service.resume_personal_keys(tx, act, user)
     }
 }
 
@@ -104,8 +146,10 @@ impl Service {
         id: ApiKeyId,
         expected: &ExpectedVersion,
     ) -> Result<ApiKey, ApiKeyError> {
+        let caller = &caller.now(tx, act)?;
         let before = find(tx, act, id)?;
         expected.check(before.version)?;
+        check_not_personal(&before)?;
         if !before.is_live() {
             return Err(ApiKeyError::Ended(if before.revoked_at.is_some() { "revoked" } else { "expired" }));
         }
@@ -163,7 +207,7 @@ impl Service {
         Ok(())
     }
 
-    fn change(&self, tx: &mut WriteTx, act: &mut Act, before: &ApiKey, mut key: ApiKey) -> Result<ApiKey, ApiKeyError> {
+    pub(super) fn change(&self, tx: &mut WriteTx, act: &mut Act, before: &ApiKey, mut key: ApiKey) -> Result<ApiKey, ApiKeyError> {
         key.updated_at = act.now;
         key.version += 1;
         self.put(tx, &key, before.is_live())?;

@@ -10,7 +10,7 @@ use tenantd_base::{
     access::Generation,
     clock::Timestamp,
     clocks::Reading,
-    id::{ApiKeyId, OrganizationId, TenantId},
+    id::{ApiKeyId, OrganizationId, TenantId, UserId},
 };
 use tenantd_store::{
     Counts, Direction, Due, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
@@ -24,21 +24,27 @@ use super::model::{ApiKey, KeyRules, Origin, Pause};
 pub(super) type KeyKey = (TenantId, ApiKeyId);
 
 impl Record for ApiKey {
-    const VERSION: u8 = 5;
+    const VERSION: u8 = 7;
 
     /// Version 1 lacks the organizations. Version 2 lacks the owner, who was always the creator. Version 3 does not say whether the
-    /// owner covered the key. Version 4 lacks the retired secrets.
+    /// owner covered the key. Version 4 lacks the retired secrets. Version 5 lacks the person. Version 6 lacks the holders of the
+    /// secrets: if the key was never rotated, its creator has the secret.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
         let owner = encode_fields(&(None::<Actor>, None::<Pause>, Generation::default()))?;
-        let retired = encode_fields(&Vec::<[u8; 32]>::new())?;
+        let holders = encode_fields(&(None::<Actor>, None::<Actor>))?;
+        let person = [encode_fields(&None::<UserId>)?, holders.clone()].concat();
+        let retired = [encode_fields(&Vec::<[u8; 32]>::new())?, person.clone()].concat();
         let origin = [encode_fields(&Origin::Unchecked)?, retired.clone()].concat();
-        match version {
+        let key: Self = match version {
             1 => decode_fields(&[fields, &encode_fields(&Vec::<OrganizationId>::new())?, &owner, &origin].concat()),
             2 => decode_fields(&[fields, &owner, &origin].concat()),
             3 => decode_fields(&[fields, &origin].concat()),
             4 => decode_fields(&[fields, &retired].concat()),
+            5 => decode_fields(&[fields, &person].concat()),
+            6 => decode_fields(&[fields, &holders].concat()),
             _ => Err(format!("format version {version} is not known to this release")),
-        }
+        }?;
+        Ok(Self { secret_holder: key.rotated_at.is_none().then(|| key.created_by.clone()), ..key })
     }
 
     fn take_key(&mut self, key: &[u8]) -> Option<()> {
@@ -71,8 +77,15 @@ static BY_OWNER: Index<KeyKey, ApiKey> = Index {
     keys: |id, key| key.is_live().then(|| (id.0, key.owner().id.clone()).to_bytes()).into_iter().collect(),
 };
 
+/// Personal keys only, including those that have ended. Keys of earlier releases have no person, so the index needs no filling.
+static BY_PERSON: Index<KeyKey, ApiKey> = Index {
+    table: catalog::API_KEYS_BY_PERSON,
+    unique: false,
+    keys: |id, key| key.person.map(|person| (id.0, person).to_bytes()).into_iter().collect(),
+};
+
 pub(super) static KEYS: Table<KeyKey, ApiKey> =
-    Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE, &BY_OWNER]).counting(Counts::Records);
+    Table::new(catalog::API_KEYS, &[&BY_DIGEST, &BY_NAME, &BY_DUE, &BY_OWNER, &BY_PERSON]).counting(Counts::Records);
 
 /// Fills the index by owner with keys that were stored before the index existed.
 pub fn index_owners(tx: &mut WriteTx) -> Result<Progress, StoreError> {
@@ -111,6 +124,30 @@ pub(super) fn owned_by(tx: &impl Read, tenant: TenantId, owner: &str) -> Result<
     Ok(keys)
 }
 
+/// Returns the personal keys of a person, oldest first, including those that have ended. Their number is limited.
+pub(super) fn personal_of(tx: &impl Read, tenant: TenantId, person: UserId) -> Result<Vec<ApiKey>, StoreError> {
+    let mut keys = Vec::new();
+    for (tenant, id) in BY_PERSON.list(tx, &KeyRange::prefix(&(tenant, person).to_bytes()), usize::MAX)? {
+        keys.extend(get(tx, tenant, id)?);
+    }
+    Ok(keys)
+}
+
+/// Visits the keys of a tenant after a position, which is an id, in the order of their creation.
+pub(super) fn scan(
+    tx: &impl Read,
+    tenant: TenantId,
+    after: Option<&[u8]>,
+    mut visit: impl FnMut(ApiKey) -> Result<Flow, StoreError>,
+) -> Result<(), StoreError> {
+    let prefix = tenant.to_bytes();
+    let mut range = KeyRange::prefix(&prefix);
+    if let Some(after) = after {
+        range = range.after(&[&prefix, after].concat(), Direction::Forward);
+    }
+    KEYS.scan(tx, &range, Direction::Forward, |_, key| visit(key))
+}
+
 /// Returns the live keys of all tenants whose owner is not known to cover them.
 pub(super) fn list_unchecked(tx: &impl Read) -> Result<Vec<ApiKey>, StoreError> {
     let mut keys = Vec::new();
@@ -123,22 +160,28 @@ pub(super) fn list_unchecked(tx: &impl Read) -> Result<Vec<ApiKey>, StoreError> 
     Ok(keys)
 }
 
-/// Whether a live key other than `except` has this name.
-pub(super) fn name_taken(tx: &impl Read, tenant: TenantId, name: &str, except: Option<ApiKeyId>) -> Result<bool, StoreError> {
+/// Whether a live key other than `except` has this name. Each person has names of their own for personal keys.
+pub(super) fn name_taken(
+    tx: &impl Read,
+    tenant: TenantId,
+    name: &str,
+    person: Option<UserId>,
+    except: Option<ApiKeyId>,
+) -> Result<bool, StoreError> {
     let mut taken = false;
     let same_name = KeyRange::prefix(&(tenant, folded(name)).to_bytes());
     BY_NAME.scan(tx, &same_name, Direction::Forward, |key, _| {
-        taken = Some(key.1) != except && KEYS.get(tx, &key)?.is_some_and(|record| record.is_live());
+        taken = Some(key.1) != except && KEYS.get(tx, &key)?.is_some_and(|record| record.is_live() && record.person == person);
         Ok(if taken { Flow::Stop } else { Flow::Continue })
     })?;
     Ok(taken)
 }
 
-/// Stores the key and updates the count of live keys. `was_live` says whether the key was live before.
+/// Stores the key and updates the count of live keys, which does not include personal ones. `was_live` says whether the key was live before.
 pub(super) fn put(tx: &mut WriteTx, key: &ApiKey, was_live: bool, rules: &KeyRules) -> Result<(), StoreError> {
     KEYS.put(tx, &(key.tenant_id, key.id), &ApiKey { due_at: key.next_due(rules), ..key.clone() })?;
     let change = i64::from(key.is_live()) - i64::from(was_live);
-    if change != 0 {
+    if change != 0 && key.person.is_none() {
         let live = live_count(tx, key.tenant_id)?.saturating_add_signed(change);
         COUNTS.put(tx, &key.tenant_id, &KeyCount { live })?;
     }
@@ -201,6 +244,9 @@ mod tests {
             digest: [5; 32],
             previous: Some(([6; 32], at)),
             retired: vec![[7; 32]],
+            person: Some(UserId::from_bytes([4; 16])),
+            secret_holder: Some(Actor { kind: ActorKind::User, id: "usr_z".to_owned(), name: "Cy".to_owned() }),
+            previous_holder: Some(Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() }),
             scopes: vec!["*".to_owned()],
             generation: Generation::default(),
             allowed_ips: vec!["203.0.113.0/24".parse().unwrap()],
@@ -223,7 +269,7 @@ mod tests {
             version: 4,
         };
         assert_golden("api_key", &key);
-        let all = ApiKey { organization_ids: Vec::new(), ..key };
+        let all = ApiKey { organization_ids: Vec::new(), person: None, ..key };
         assert!(
             all.grants().allows(Scope::WebhooksWrite) && !all.grants().allows(Scope::SecretsWrite),
             "a key from an earlier release"

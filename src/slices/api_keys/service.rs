@@ -1,7 +1,8 @@
 //! Use cases of API keys. Each method runs in the caller's transaction: it checks, writes, and appends the event.
 //!
 //! **Invariant:** a caller that creates, changes or rotates a key covers it before and after the change, in scopes, organizations,
-//! networks and lifetime. Reducing or revoking a key does not require that.
+//! networks and lifetime. Reducing or revoking a key does not require that. `secret_holders.rs` limits what a key can be changed to, and
+//! `personal.rs` has the use cases of personal keys.
 
 use ipnet::IpNet;
 use serde_json::json;
@@ -12,7 +13,7 @@ use tenantd_base::{
     change::Change,
     clock::Timestamp,
     fault::Fault,
-    id::{ApiKeyId, OrganizationId},
+    id::{ApiKeyId, OrganizationId, TenantId, UserId},
     versions::ExpectedVersion,
 };
 use tenantd_directory as directory;
@@ -22,9 +23,10 @@ use tenantd_store::{
 };
 
 use super::{
+    PersonalAllowed,
     error::ApiKeyError,
     model::{ApiKey, KeyRules, NewApiKey, Origin, PauseReason, Plaintext, StoredSecret, reach_fault, read_networks, scope_faults},
-    owners, repo,
+    owners, repo, secret_holders,
 };
 
 pub(super) static CREATED: EventKind = EventKind {
@@ -50,6 +52,8 @@ pub(super) static EXPIRED: EventKind = EventKind { name: "api_key.expired", summ
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Service {
     pub(super) rules: KeyRules,
+    /// Whether the people of a tenant may have personal keys.
+    pub(super) personal_allowed: PersonalAllowed,
 }
 
 /// The caller that creates or changes a key.
@@ -64,11 +68,18 @@ impl Caller {
         Self { authority: principal.authority(), tenant_kind: principal.tenant_kind }
     }
 
+    /// The caller with the rights that they still have. They may have lost some since the request was authenticated, and a key that
+    /// is made now would not be paused with the others.
+    pub(super) fn now(&self, tx: &impl Read, act: &Act) -> Result<Self, ApiKeyError> {
+        let rights = owners::rights_now(tx, act, self.tenant_kind)?;
+        Ok(Self { authority: self.authority.meet(&rights), tenant_kind: self.tenant_kind })
+    }
+
     /// Checks that the caller may change `before` to `after`. `acts_through`: the caller gets the secret, or enables a disabled
     /// key.
     pub(super) fn check(&self, before: Option<&ApiKey>, after: &ApiKey, acts_through: bool) -> Result<(), ApiKeyError> {
-        let before = before.map(|key| key.authority(self.tenant_kind));
-        Ok(self.authority.may_change(before.as_ref(), Some(&after.authority(self.tenant_kind)), acts_through)?)
+        let before = before.map(|key| key.weight(self.tenant_kind));
+        Ok(self.authority.may_change(before.as_ref(), Some(&after.weight(self.tenant_kind)), acts_through)?)
     }
 }
 
@@ -107,49 +118,24 @@ impl Service {
         new: &NewApiKey,
         secret: StoredSecret,
     ) -> Result<ApiKey, ApiKeyError> {
+        let caller = &caller.now(tx, act)?;
         let (allowed_ips, end) = self.check_new(tx, act, new)?;
         // Without a requested expiry, the key expires no later than the caller's credential. A later requested expiry is refused
         // below.
         let latest = caller.authority.until().filter(|_| new.expires_days.is_none());
         let expires_at = latest.map_or(end, |latest| end.min(latest));
-        let StoredSecret { digest, prefix, last_four } = secret;
-        let key = ApiKey {
-            id: ApiKeyId::new(act.now, &mut act.entropy),
-            tenant_id: act.tenant_id,
-            name: new.name.clone(),
-            description: new.description.clone(),
-            prefix,
-            last_four,
-            digest,
-            previous: None,
-            retired: Vec::new(),
-            scopes: new.scopes.clone(),
-            generation: Generation::CURRENT,
-            organization_ids: new.organization_ids.clone(),
-            allowed_ips,
-            enabled: true,
-            created_at: act.now,
-            created_by: act.actor.clone(),
-            taken_over_by: None,
-            paused: None,
-            origin: Origin::Checked,
-            updated_at: act.now,
-            expires_at,
-            last_used_at: None,
-            last_used_ip: None,
-            use_count: 0,
-            rotated_at: None,
-            revoked_at: None,
-            expired_at: None,
-            expiry_announced: false,
-            due_at: expires_at,
-            version: 1,
-        };
+        let key = draft(act, new, secret, (allowed_ips, expires_at), None);
         caller.check(None, &key, true)?;
-        self.check_room(tx, act, &new.name, None)?;
-        self.put(tx, &key, false)?;
-        self.announce(tx, act, &CREATED, &key, None)?;
+        self.check_room(tx, act.tenant_id)?;
+        self.store_new(tx, act, &key)?;
         Ok(key)
+    }
+
+    /// Stores a new key that has passed the checks, unless its name is taken.
+    pub(super) fn store_new(&self, tx: &mut WriteTx, act: &mut Act, key: &ApiKey) -> Result<(), ApiKeyError> {
+        check_name(tx, key, None)?;
+        self.put(tx, key, false)?;
+        self.announce(tx, act, &CREATED, key, None)
     }
 
     /// Returns the networks and the expiry of a new key, or all of its faults.
@@ -165,12 +151,10 @@ impl Service {
         Err(ApiKeyError::Invalid(faults))
     }
 
-    /// Checks that the key has a unique name and fits within the limit of live keys.
-    fn check_room(&self, tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
-        if repo::live_count(tx, act.tenant_id)? >= self.rules.max_live {
-            return Err(ApiKeyError::LimitReached { most: self.rules.max_live });
-        }
-        check_name(tx, act, name, except)
+    /// Checks that the tenant can have one more live key.
+    fn check_room(&self, tx: &impl Read, tenant: TenantId) -> Result<(), ApiKeyError> {
+        let most = self.rules.max_live;
+        if repo::live_count(tx, tenant)? >= most { Err(ApiKeyError::LimitReached { most }) } else { Ok(()) }
     }
 
     pub(super) fn update(
@@ -182,8 +166,10 @@ impl Service {
         expected: &ExpectedVersion,
         change: &KeyChange,
     ) -> Result<ApiKey, ApiKeyError> {
+        let caller = &caller.now(tx, act)?;
         let before = find(tx, act, id)?;
         expected.check(before.version)?;
+        check_not_personal(&before)?;
         if before.revoked_at.is_some() {
             return Err(ApiKeyError::Ended("revoked"));
         }
@@ -220,10 +206,12 @@ impl Service {
             return Ok(before);
         }
         caller.check(Some(&before), &key, key.enabled && !before.enabled)?;
-        if key.is_live() && !before.is_live() {
-            self.check_room(tx, act, &key.name, Some(id))?;
-        } else if key.is_live() {
-            check_name(tx, act, &key.name, Some(id))?;
+        secret_holders::settle_growth(tx, act, caller, &before, &mut key)?;
+        if key.is_live() {
+            if !before.is_live() {
+                self.check_room(tx, act.tenant_id)?;
+            }
+            check_name(tx, &key, Some(id))?;
         }
         key.updated_at = act.now;
         key.version += 1;
@@ -243,9 +231,11 @@ impl Service {
         expected: &ExpectedVersion,
         overlap: std::time::Duration,
     ) -> Result<(ApiKey, Plaintext), ApiKeyError> {
+        let caller = &caller.now(tx, act)?;
         act.use_reserve();
         let mut key = find(tx, act, id)?;
         expected.check(key.version)?;
+        check_not_personal(&key)?;
         if key.revoked_at.is_some() {
             return Err(ApiKeyError::Ended("revoked"));
         }
@@ -257,6 +247,7 @@ impl Service {
         let overlap_end = (!overlap.is_zero()).then(|| (act.now + overlap).min(key.expires_at));
         key.replace_secret(plaintext.digest(), overlap_end);
         (key.prefix, key.last_four) = plaintext.hints();
+        key.pass_secret(&act.actor);
         key.rotated_at = Some(act.now);
         key.updated_at = act.now;
         key.version += 1;
@@ -330,6 +321,52 @@ impl Service {
     }
 }
 
+/// A new key as it is stored, before the checks.
+pub(super) fn draft(
+    act: &mut Act,
+    new: &NewApiKey,
+    secret: StoredSecret,
+    (allowed_ips, expires_at): (Vec<IpNet>, Timestamp),
+    person: Option<UserId>,
+) -> ApiKey {
+    let StoredSecret { digest, prefix, last_four } = secret;
+    ApiKey {
+        id: ApiKeyId::new(act.now, &mut act.entropy),
+        tenant_id: act.tenant_id,
+        name: new.name.clone(),
+        description: new.description.clone(),
+        prefix,
+        last_four,
+        digest,
+        previous: None,
+        retired: Vec::new(),
+        scopes: new.scopes.clone(),
+        generation: Generation::CURRENT,
+        organization_ids: new.organization_ids.clone(),
+        allowed_ips,
+        enabled: true,
+        created_at: act.now,
+        created_by: act.actor.clone(),
+        taken_over_by: None,
+        paused: None,
+        origin: Origin::Checked,
+        updated_at: act.now,
+        expires_at,
+        last_used_at: None,
+        last_used_ip: None,
+        use_count: 0,
+        rotated_at: None,
+        revoked_at: None,
+        expired_at: None,
+        expiry_announced: false,
+        due_at: expires_at,
+        version: 1,
+        person,
+        secret_holder: Some(act.actor.clone()),
+        previous_holder: None,
+    }
+}
+
 fn check_organizations(
     tx: &impl Read,
     act: &Act,
@@ -346,8 +383,13 @@ fn check_organizations(
     Ok(())
 }
 
-fn check_name(tx: &WriteTx, act: &Act, name: &str, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
-    if repo::name_taken(tx, act.tenant_id, name, except)? { Err(ApiKeyError::NameTaken) } else { Ok(()) }
+fn check_name(tx: &WriteTx, key: &ApiKey, except: Option<ApiKeyId>) -> Result<(), ApiKeyError> {
+    if repo::name_taken(tx, key.tenant_id, &key.name, key.person, except)? { Err(ApiKeyError::NameTaken) } else { Ok(()) }
+}
+
+/// A personal key acts for its person alone, so nobody else may get its secret or give it more rights.
+pub(super) fn check_not_personal(key: &ApiKey) -> Result<(), ApiKeyError> {
+    if key.person.is_some() { Err(ApiKeyError::Personal) } else { Ok(()) }
 }
 
 pub(super) fn find(tx: &WriteTx, act: &Act, id: ApiKeyId) -> Result<ApiKey, ApiKeyError> {

@@ -101,8 +101,8 @@ struct Person {
 }
 
 impl Entry {
-    /// Creates the record of an event. Returns `None` if the event is not audited. Changes to contacts are daily work, because only
-    /// staff can sign in.
+    /// Creates the record of an event. Returns `None` if the event is not audited. Changes to contacts are daily work. Whether they
+    /// can sign in to the portal is not, and has events of its own.
     pub fn of(event: &Event, number: u64) -> Result<Option<Self>, serde_json::Error> {
         let record = &event.record;
         if is_work(&record.kind) {

@@ -1,6 +1,20 @@
-//! Sessions and the rules of signing in. `preferences.rs` has what a user stores for the console.
+//! The rules of signing in. `session.rs` has sessions, `factors.rs` second factors, `preferences.rs` what a user stores for
+//! the console. `passkey.rs` checks what authenticators return.
 
+mod cbor;
+mod device;
+mod factors;
+mod openers;
+mod passkey;
+#[cfg(test)]
+mod passkey_tests;
+mod passwords;
+mod policy;
+mod portal;
 mod preferences;
+mod relying_party;
+mod session;
+pub mod totp;
 
 use std::time::Duration;
 
@@ -9,16 +23,26 @@ use serde::{Deserialize, Serialize};
 use tenantd_base::{
     access::Role,
     clock::Timestamp,
-    config,
-    id::{IdentityProviderId, SessionId, TenantId, UserId},
-    secrets::Secret,
+    id::{IdentityProviderId, TenantId, UserId},
 };
 
+pub use device::device;
+pub use factors::{
+    CHALLENGE_LIFE, Challenge, ENROLMENT_LIFE, Factor, FactorKind, MAX_ATTEMPTS, MAX_FACTOR_NAME, MAX_FACTORS, Presented, Proof,
+    ProvenPasskey, RECOVERY_CODES, RecoveryCodes, Totp, check_factor, check_factor_name, methods_of,
+};
+pub use openers::Openers;
+#[cfg(test)]
+pub use passkey::PasskeyKey;
+pub use passkey::{ALGORITHMS, Assertion, Expected, Passkey, PasskeyFault};
+pub use passwords::{PasswordContext, check as check_password};
+pub use policy::{PersonalKeys, SignInPolicy};
+pub use portal::{PortalAccess, PortalSettings};
 pub use preferences::{
     NewView, Preferences, PreferencesChange, SavedView, Theme, VIEW_VERSION, ViewArea, check_query, check_room, check_time_zone,
 };
-
-use super::error::AuthError;
+pub use relying_party::RelyingParty;
+pub use session::{Browser, Origin, Session, SessionRules, SessionSignOn, SignInMethod};
 
 /// A member of staff to create.
 #[derive(Clone, Debug)]
@@ -33,6 +57,12 @@ pub struct NewUser {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalReason {
     WrongPassword,
+    /// The password is right, but the code of the second factor is wrong or was used before.
+    WrongCode,
+    /// The passkey did not prove who the person is.
+    WrongPasskey,
+    /// The password is right, but it was an initial one and has expired.
+    PasswordExpired,
     /// Too many passwords were wrong before, so tenantd did not compare this one.
     Throttled,
     /// The password is right, but the operator has suspended the tenant.
@@ -65,12 +95,25 @@ pub enum RefusalReason {
     AddressTaken,
     /// The address belongs to a user who is linked to a different identity at this provider.
     OtherIdentity,
+    /// The password or link is right, but the account must sign in through a provider.
+    SingleSignOnRequired,
+    /// The person did not authenticate at the provider as recently as required.
+    NotFresh,
+    /// The person did not authenticate at the provider as strongly as required.
+    WeakSignOn,
+    /// None of the person's groups gives a role.
+    NoMappedGroup,
+    /// The provider's list of groups cannot be read, or is not complete.
+    UnusableGroups,
 }
 
 impl RefusalReason {
     pub const fn name(self) -> &'static str {
         match self {
             Self::WrongPassword => "wrong_password",
+            Self::WrongCode => "wrong_code",
+            Self::WrongPasskey => "wrong_passkey",
+            Self::PasswordExpired => "password_expired",
             Self::Throttled => "throttled",
             Self::TenantSuspended => "tenant_suspended",
             Self::BadLink => "bad_link",
@@ -94,6 +137,11 @@ impl RefusalReason {
             Self::AccountDisabled => "account_disabled",
             Self::AddressTaken => "address_taken",
             Self::OtherIdentity => "other_identity",
+            Self::SingleSignOnRequired => "single_sign_on_required",
+            Self::NotFresh => "not_fresh",
+            Self::WeakSignOn => "weak_sign_on",
+            Self::NoMappedGroup => "no_mapped_group",
+            Self::UnusableGroups => "unusable_groups",
         }
     }
 }
@@ -101,53 +149,12 @@ impl RefusalReason {
 /// A refused sign-in, with the user and the provider if they are known.
 #[derive(Clone, Debug)]
 pub struct RefusedSignIn {
+    /// How the person tried to sign in.
+    pub method: SignInMethod,
     pub reason: RefusalReason,
     pub user: Option<(UserId, String)>,
     /// The identity provider of the attempt, and its name if it still exists.
     pub identity_provider: Option<(IdentityProviderId, Option<String>)>,
-}
-
-const MIN_PASSWORD: usize = 12;
-const MAX_PASSWORD: usize = 256;
-
-/// Checks the length of a password. There are no other rules, because length determines its strength.
-pub fn check_password(password: &Secret) -> Result<(), AuthError> {
-    let length = password.expose().chars().count();
-    if length < MIN_PASSWORD {
-        return Err(AuthError::BadPassword("the password must have at least 12 characters"));
-    }
-    if length > MAX_PASSWORD {
-        return Err(AuthError::BadPassword("the password must have at most 256 characters"));
-    }
-    Ok(())
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Session {
-    pub id: SessionId,
-    pub tenant_id: TenantId,
-    pub user_id: UserId,
-    pub created_at: Timestamp,
-    pub last_seen_at: Timestamp,
-    /// When the session ends at the latest.
-    pub expires_at: Timestamp,
-}
-
-/// How long sessions last.
-#[derive(Clone, Copy, Debug)]
-pub struct SessionRules {
-    pub idle: Duration,
-    pub absolute: Duration,
-}
-
-impl SessionRules {
-    pub fn new(settings: &config::Sessions) -> Self {
-        Self { idle: Duration::from_secs(settings.idle_seconds), absolute: Duration::from_secs(settings.absolute_seconds) }
-    }
-
-    pub fn is_over(&self, session: &Session, last_seen_at: Timestamp, now: Timestamp) -> bool {
-        now >= session.expires_at || now >= last_seen_at + self.idle
-    }
 }
 
 /// The count of wrong passwords for one account, whether or not it exists.
@@ -223,12 +230,5 @@ mod tests {
         let places = |count: u32| LoginFailures { count, ..failures }.places(now);
         assert_eq!((0..7).map(places).collect::<Vec<_>>(), [5, 4, 3, 2, 1, 1, 1]);
         assert_eq!(failures.places(now + FORGET_FAILURES), 5);
-    }
-
-    #[test]
-    fn a_password_has_a_minimum_and_a_maximum_length() {
-        assert!(check_password(&Secret::new("short")).is_err());
-        assert!(check_password(&Secret::new("a".repeat(257))).is_err());
-        assert!(check_password(&Secret::new("long enough to be one")).is_ok());
     }
 }

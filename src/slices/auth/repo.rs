@@ -1,15 +1,18 @@
 //! Stored credentials, sessions and counts of wrong passwords. A session is stored under the digest of its token; the token itself
 //! is not stored.
 
+pub(super) mod factors;
+pub(super) mod passkeys;
 pub(super) mod portable;
+pub(super) mod portal;
 pub(super) mod preferences;
 
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
-    access::Role,
+    access::{Role, StaffRole},
     clock::Timestamp,
-    id::{TenantId, UserId},
+    id::{IdentityProviderId, SessionId, TenantId, UserId},
     secrets::{PasswordHash, digest},
 };
 use tenantd_store::{
@@ -18,7 +21,7 @@ use tenantd_store::{
     events::Actor,
 };
 
-use super::model::{LoginFailures, Session};
+use super::model::{LoginFailures, Openers, Origin, Session, SignInMethod};
 
 pub(super) type UserKey = (TenantId, UserId);
 
@@ -27,13 +30,31 @@ pub(super) type UserKey = (TenantId, UserId);
 pub(super) struct CredentialRecord {
     pub(super) password: PasswordHash,
     pub(super) set_at: Timestamp,
+    /// When an initial password that nobody chose stops working. `None` for a password that a person has set.
+    #[serde(default)]
+    pub(super) expires_at: Option<Timestamp>,
 }
 
 impl Record for CredentialRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 lacks `expires_at`.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        decode_fields(&[fields, &encode_fields(&None::<Timestamp>)?].concat())
+    }
 }
 
 pub(super) static CREDENTIALS: Table<UserKey, CredentialRecord> = Table::new(catalog::CREDENTIALS, &[]);
+
+impl Record for Openers {
+    const VERSION: u8 = 1;
+}
+
+/// An account without a row was opened by nobody, or only by managers who cover every account.
+pub(super) static OPENERS: Table<UserKey, Openers> = Table::new(catalog::ACCOUNT_OPENERS, &[]);
 
 /// A one-time token that lets someone set their password.
 #[derive(Debug, Serialize, Deserialize)]
@@ -48,20 +69,66 @@ pub(super) struct PasswordTokenRecord {
 /// The state of the account when the token was issued, and the issuer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct IssueContext {
-    pub(super) role: Role,
+    /// `None` for a contact.
+    pub(super) role: Option<StaffRole>,
     pub(super) email: Option<String>,
     pub(super) by: Actor,
 }
 
+/// The format before the portal.
+#[derive(Serialize, Deserialize)]
+struct PasswordTokenV3 {
+    tenant_id: TenantId,
+    user_id: UserId,
+    expires_at: Timestamp,
+    issued: Option<IssueContextV3>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct IssueContextV3 {
+    role: StaffRole,
+    email: Option<String>,
+    by: Actor,
+}
+
+/// The format before custom roles.
+#[derive(Serialize, Deserialize)]
+struct PasswordTokenV2 {
+    tenant_id: TenantId,
+    user_id: UserId,
+    expires_at: Timestamp,
+    issued: Option<IssueContextV2>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct IssueContextV2 {
+    role: Role,
+    email: Option<String>,
+    by: Actor,
+}
+
+impl From<PasswordTokenV2> for PasswordTokenV3 {
+    fn from(before: PasswordTokenV2) -> Self {
+        let PasswordTokenV2 { tenant_id, user_id, expires_at, issued } = before;
+        let issued = issued.map(|IssueContextV2 { role, email, by }| IssueContextV3 { role: role.into(), email, by });
+        Self { tenant_id, user_id, expires_at, issued }
+    }
+}
+
 impl Record for PasswordTokenRecord {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 4;
 
     /// Version 1 lacks `issued`.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
-        if version != 1 {
-            return Err(format!("format version {version} is not known to this release"));
-        }
-        decode_fields(&[fields, &encode_fields(&None::<IssueContext>)?].concat())
+        let before: PasswordTokenV3 = match version {
+            1 => decode_fields::<PasswordTokenV2>(&[fields, &encode_fields(&None::<IssueContextV2>)?].concat())?.into(),
+            2 => decode_fields::<PasswordTokenV2>(fields)?.into(),
+            3 => decode_fields(fields)?,
+            _ => return Err(format!("format version {version} is not known to this release")),
+        };
+        let PasswordTokenV3 { tenant_id, user_id, expires_at, issued } = before;
+        let issued = issued.map(|IssueContextV3 { role, email, by }| IssueContext { role: Some(role), email, by });
+        Ok(Self { tenant_id, user_id, expires_at, issued })
     }
 }
 
@@ -94,12 +161,30 @@ pub(super) struct SignInLinkRecord {
     pub(super) user_id: UserId,
     pub(super) expires_at: Timestamp,
     /// The state of the account when the link was issued.
-    pub(super) role: Role,
+    pub(super) role: StaffRole,
     pub(super) email: Option<String>,
 }
 
+/// The format before custom roles.
+#[derive(Serialize, Deserialize)]
+struct SignInLinkV1 {
+    tenant_id: TenantId,
+    user_id: UserId,
+    expires_at: Timestamp,
+    role: Role,
+    email: Option<String>,
+}
+
 impl Record for SignInLinkRecord {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        let SignInLinkV1 { tenant_id, user_id, expires_at, role, email } = decode_fields(fields)?;
+        Ok(Self { tenant_id, user_id, expires_at, role: role.into(), email })
+    }
 }
 
 static SIGN_IN_LINKS_BY_USER: Index<TokenDigest, SignInLinkRecord> =
@@ -133,7 +218,38 @@ pub(super) static SIGN_IN_LINKS_OF_TENANTS: RowsByIndex<TokenDigest, SignInLinkR
 pub(super) type TokenDigest = [u8; 32];
 
 impl Record for Session {
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
+
+    /// Version 1 ends before `methods`.
+    fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        if version != 1 {
+            return Err(format!("format version {version} is not known to this release"));
+        }
+        let SessionV1 { id, tenant_id, user_id, created_at, last_seen_at, expires_at } = decode_fields(fields)?;
+        Ok(Self {
+            id,
+            tenant_id,
+            user_id,
+            created_at,
+            last_seen_at,
+            expires_at,
+            methods: Vec::new(),
+            proven_at: created_at,
+            origin: Origin::default(),
+            sign_on: None,
+        })
+    }
+}
+
+/// A session as releases before sign-in methods stored it.
+#[derive(Serialize, Deserialize)]
+struct SessionV1 {
+    id: SessionId,
+    tenant_id: TenantId,
+    user_id: UserId,
+    created_at: Timestamp,
+    last_seen_at: Timestamp,
+    expires_at: Timestamp,
 }
 
 static SESSIONS_BY_USER: Index<TokenDigest, Session> = Index {
@@ -141,9 +257,37 @@ static SESSIONS_BY_USER: Index<TokenDigest, Session> = Index {
     unique: false,
     keys: |_, session| vec![(session.tenant_id, session.user_id).to_bytes()],
 };
+static SESSIONS_BY_SID: Index<TokenDigest, Session> = Index {
+    table: catalog::SESSIONS_BY_SID,
+    unique: false,
+    keys: |_, session| {
+        let named = session.sign_on.as_ref().and_then(|sign_on| Some((sign_on.identity_provider_id, sign_on.sid.as_ref()?)));
+        named.into_iter().map(|(provider, sid)| sid_key((session.tenant_id, provider), sid)).collect()
+    },
+};
+
+/// The key of a session at a provider. The provider chooses `sid`, so its digest is stored.
+fn sid_key((tenant, provider): (TenantId, IdentityProviderId), sid: &str) -> Vec<u8> {
+    (tenant, provider, digest(sid.as_bytes())).to_bytes()
+}
+
+/// Returns the sessions that belong to one session at a provider.
+pub(super) fn sessions_of_sid(
+    tx: &impl Read,
+    provider: (TenantId, IdentityProviderId),
+    sid: &str,
+) -> Result<Vec<(Session, TokenDigest)>, StoreError> {
+    let mut sessions = Vec::new();
+    for token in SESSIONS_BY_SID.list(tx, &KeyRange::prefix(&sid_key(provider, sid)), usize::MAX)? {
+        sessions.extend(get_session(tx, &token)?.map(|session| (session, token)));
+    }
+    Ok(sessions)
+}
+
 static SESSIONS_BY_EXPIRY: Index<TokenDigest, Session> =
     Index { table: catalog::SESSIONS_BY_EXPIRY, unique: false, keys: |_, session| vec![session.expires_at.to_bytes()] };
-pub(super) static SESSIONS: Table<TokenDigest, Session> = Table::new(catalog::SESSIONS, &[&SESSIONS_BY_USER, &SESSIONS_BY_EXPIRY]);
+pub(super) static SESSIONS: Table<TokenDigest, Session> =
+    Table::new(catalog::SESSIONS, &[&SESSIONS_BY_USER, &SESSIONS_BY_EXPIRY, &SESSIONS_BY_SID]);
 
 pub(super) fn get_session(tx: &impl Read, token: &TokenDigest) -> Result<Option<Session>, StoreError> {
     SESSIONS.get(tx, token)
@@ -165,6 +309,17 @@ pub(super) fn remove_sessions_of(tx: &mut WriteTx, user: UserKey) -> Result<(), 
     Ok(())
 }
 
+/// Notes that the user of a session has proven who they are by one more method.
+pub(super) fn add_method(tx: &mut WriteTx, user: UserKey, id: SessionId, method: SignInMethod) -> Result<(), StoreError> {
+    for (mut session, token) in sessions_of(tx, user, None, usize::MAX)? {
+        if session.id == id && !session.methods.contains(&method) {
+            session.methods.push(method);
+            put_session(tx, &token, &session)?;
+        }
+    }
+    Ok(())
+}
+
 /// Returns the sessions of a user after a position, at most `limit`, each with its position.
 pub(super) fn sessions_of(
     tx: &impl Read,
@@ -182,6 +337,11 @@ pub(super) fn sessions_of(
         sessions.extend(get_session(tx, &token)?.map(|session| (session, token)));
     }
     Ok(sessions)
+}
+
+/// Returns a session of a user.
+pub(super) fn session_of(tx: &impl Read, user: UserKey, id: SessionId) -> Result<Option<(Session, TokenDigest)>, StoreError> {
+    Ok(sessions_of(tx, user, None, usize::MAX)?.into_iter().find(|(session, _)| session.id == id))
 }
 
 /// Returns the sessions whose absolute end has passed, at most `limit`.
@@ -228,10 +388,17 @@ pub(super) fn old_failures(tx: &impl Read, before: Timestamp, limit: usize) -> R
 
 #[cfg(test)]
 mod tests {
-    use tenantd_base::id::SessionId;
+    use tenantd_base::{
+        access::{Grants, Scope},
+        authority::Authority,
+        id::SessionId,
+    };
     use tenantd_store::{codec::assert_golden, events::ActorKind};
 
-    use super::*;
+    use super::{
+        super::model::{SessionSignOn, SignInMethod},
+        *,
+    };
 
     #[test]
     fn the_stored_forms_match_the_golden_files() {
@@ -239,20 +406,20 @@ mod tests {
         let hash = "$argon2id$v=19$m=19456,t=2,p=1$c2FsdA$aGFzaA";
         // A hash is stored as text: its length and its bytes.
         let password = decode_fields(&[&[u8::try_from(hash.len()).unwrap()], hash.as_bytes()].concat()).unwrap();
-        assert_golden("credential", &CredentialRecord { password, set_at: at });
+        assert_golden("credential", &CredentialRecord { password, set_at: at, expires_at: Some(at.plus_days(3)) });
         let by = Actor { kind: ActorKind::User, id: "usr_x".to_owned(), name: "Ada".to_owned() };
         let token = PasswordTokenRecord {
             tenant_id: TenantId::from_bytes([2; 16]),
             user_id: UserId::from_bytes([3; 16]),
             expires_at: at,
-            issued: Some(IssueContext { role: Role::Viewer, email: Some("bo@acme.example".to_owned()), by }),
+            issued: Some(IssueContext { role: Some(Role::Viewer.into()), email: Some("bo@acme.example".to_owned()), by }),
         };
         assert_golden("password_token", &token);
         let link = SignInLinkRecord {
             tenant_id: TenantId::from_bytes([2; 16]),
             user_id: UserId::from_bytes([3; 16]),
             expires_at: at,
-            role: Role::Admin,
+            role: Role::Admin.into(),
             email: Some("bo@acme.example".to_owned()),
         };
         assert_golden("sign_in_link", &link);
@@ -263,8 +430,19 @@ mod tests {
             created_at: at,
             last_seen_at: at,
             expires_at: at.plus_days(1),
+            methods: vec![SignInMethod::Password],
+            proven_at: at,
+            origin: Origin::new("192.0.2.7".parse().ok(), Some("Mozilla/5.0")),
+            sign_on: Some(SessionSignOn {
+                identity_provider_id: IdentityProviderId::from_bytes([4; 16]),
+                sid: Some("s-1".to_owned()),
+                acr: Some("phr".to_owned()),
+                amr: vec!["hwk".to_owned()],
+            }),
         };
         assert_golden("session", &session);
+        let opener = Authority::new(TenantId::from_bytes([2; 16]), Grants::of(&[Scope::UsersWrite, Scope::TicketsRead]));
+        assert_golden("account_openers", &Openers::new(&opener, true));
         assert_golden("login_failures", &LoginFailures { count: 5, last_at: at, blocked_until: at.plus_days(1) });
     }
 }

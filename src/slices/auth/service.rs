@@ -1,23 +1,27 @@
 //! Use cases: create users, set passwords, start and end sessions.
 
+use std::time::Duration;
+
 use tenantd_api_keys::KeyOwners;
 use tenantd_base::{
     access::{Grants, Role, Scope},
-    id::{SessionId, TenantId},
-    secrets::{PasswordHash, Passwords, Secret, digest},
+    id::{RoleId, SessionId, TenantId, UserId},
+    secrets::{PasswordHash, Passwords, Sealer, Secret, digest},
 };
-use tenantd_directory::{self as directory, Directory, DirectoryError, Standing, User, normalize_email};
+use tenantd_directory::{self as directory, Directory, DirectoryError, Standing, User, UserLabels, normalize_email};
 use tenantd_platform::Tenants;
 use tenantd_store::{
-    Read, Store, WriteTx,
+    Read, Store, StoreError, WriteTx,
     events::{self, Act, Actor, ActorKind, Describe, Draft, EventKind, Intent},
 };
 
 use super::{
+    OtherSlices, SecretParts,
     checks::Checks,
     error::{AuthError, TenantChoice},
-    model::{NewUser, RefusedSignIn, Session, SessionRules, check_password},
+    model::{Browser, NewUser, PasswordContext, RefusedSignIn, Session, SessionRules, SignInMethod, check_password},
     repo::{self, CredentialRecord},
+    sign_on::SignOnRules,
 };
 
 pub(super) static LOGGED_IN: EventKind = EventKind {
@@ -30,7 +34,7 @@ pub(super) static LOGGED_IN: EventKind = EventKind {
 };
 pub(super) static LOGIN_FAILED: EventKind = EventKind {
     name: "auth.login_failed",
-    summary: "A sign-in was refused, with a password, with a sign-in link or through an identity provider.",
+    summary: "A sign-in was refused, with a password, a passkey, a sign-in link or through an identity provider.",
     subject: "sign_in",
     schema: "RefusedSignIn",
     reads: Grants::of(&[Scope::UsersRead]),
@@ -39,50 +43,95 @@ pub(super) static LOGIN_FAILED: EventKind = EventKind {
 
 pub(super) static SESSIONS_ENDED: EventKind = EventKind {
     name: "auth.sessions_ended",
-    summary: "All sessions of a user were ended.",
+    summary: "One, several or all sessions of a user were ended.",
     subject: "user",
     schema: "User",
     reads: Grants::of(&[Scope::UsersRead]),
     has_changes: false,
 };
 
+pub(super) static CONFIRMED: EventKind = EventKind {
+    name: "auth.confirmed",
+    summary: "A signed-in user confirmed who they are.",
+    subject: "user",
+    schema: "User",
+    reads: Grants::of(&[Scope::UsersRead]),
+    has_changes: false,
+};
+
+pub(super) static PASSWORD_CHANGED: EventKind = EventKind {
+    name: "auth.password_changed",
+    summary: "A user changed their own password.",
+    subject: "user",
+    schema: "User",
+    reads: Grants::of(&[Scope::UsersRead]),
+    has_changes: false,
+};
+
+/// How long an initial password works that nobody chose.
+const INITIAL_LIFE: Duration = Duration::from_hours(72);
+
 /// How many tenants of an address the operator sees at most.
 const MOST_LISTED: usize = 100;
+
+/// Removes what another slice knows about a member of staff, in the transaction that removes the account.
+pub type PersonRemoved = fn(&mut WriteTx, &Act, UserId) -> Result<(), StoreError>;
+
+/// Counts the rules of another slice that give a custom role.
+pub type RoleRules = fn(&WriteTx, TenantId, RoleId) -> Result<u64, StoreError>;
 
 #[derive(Clone, Debug)]
 pub struct Users {
     pub(super) store: Store,
     pub(super) passwords: Passwords,
-    sessions: SessionRules,
+    pub(super) sealer: Sealer,
+    pub(super) sessions: SessionRules,
     pub(super) directory: Directory,
     pub(super) tenants: Tenants,
     pub(super) owners: KeyOwners,
     pub(super) checks: Checks,
+    pub(super) sign_on_rules: SignOnRules,
+    pub(super) person_removed: PersonRemoved,
+    pub(super) role_rules: RoleRules,
+}
+
+/// The first password of an account.
+#[derive(Clone, Copy, Debug)]
+pub enum FirstPassword<'a> {
+    /// The person sets one with a link.
+    None,
+    /// Somebody chose it.
+    Chosen(&'a PasswordHash),
+    /// tenantd made it. It stops working after three days.
+    Temporary(&'a PasswordHash),
 }
 
 /// A new session with its token. The plaintext token exists only here; the store has its digest.
 #[derive(Debug)]
 pub struct Login {
     pub user: User,
+    pub labels: UserLabels,
     pub token: Secret,
     pub session: Session,
 }
 
 impl Users {
-    pub(super) fn new(
-        store: Store,
-        passwords: Passwords,
-        sessions: SessionRules,
-        directory: Directory,
-        tenants: Tenants,
-        owners: KeyOwners,
-    ) -> Self {
-        Self { store, passwords, sessions, directory, tenants, owners, checks: Checks::default() }
+    pub(super) fn new(store: Store, secrets: SecretParts, sessions: SessionRules, others: &OtherSlices<'_>) -> Self {
+        let SecretParts { passwords, sealer } = secrets;
+        let OtherSlices { directory, sign_on_rules, person_removed, role_rules, .. } = *others;
+        let (tenants, owners) = (others.tenants.clone(), others.keys.owners());
+        let checks = Checks::default();
+        Self { store, passwords, sealer, sessions, directory, tenants, owners, checks, sign_on_rules, person_removed, role_rules }
     }
 
     /// Checks and hashes a password outside of a write transaction. The use case then takes the hash.
-    pub async fn hash_password(&self, password: Secret, intent: &Intent) -> Result<PasswordHash, AuthError> {
-        check_password(&password)?;
+    pub async fn hash_password(
+        &self,
+        password: Secret,
+        context: &PasswordContext,
+        intent: &Intent,
+    ) -> Result<PasswordHash, AuthError> {
+        check_password(&password, context).map_err(|reason| AuthError::BadPassword("password", reason))?;
         Ok(self.passwords.hash(password, &mut intent.begin().entropy).await?)
     }
 
@@ -91,7 +140,7 @@ impl Users {
         tx: &mut WriteTx,
         act: &mut Act,
         new: &NewUser,
-        password: &PasswordHash,
+        password: FirstPassword<'_>,
         is_platform: bool,
     ) -> Result<User, AuthError> {
         if (new.role == Role::Operator) != is_platform {
@@ -102,14 +151,16 @@ impl Users {
             external_id: None,
             email: Some(new.email.clone()),
             name: new.name.clone(),
-            standing: Standing::Staff { role: new.role },
+            standing: Standing::Staff { role: new.role.into(), organization_ids: None },
         };
         let user = self.directory.create_user(tx, act, &record)?;
-        repo::CREDENTIALS.put(
-            tx,
-            &(user.tenant_id, user.id),
-            &CredentialRecord { password: password.clone(), set_at: act.guard_time() },
-        )?;
+        let set_at = act.guard_time();
+        let (password, expires_at) = match password {
+            FirstPassword::None => return Ok(user),
+            FirstPassword::Chosen(password) => (password.clone(), None),
+            FirstPassword::Temporary(password) => (password.clone(), Some(set_at + INITIAL_LIFE)),
+        };
+        repo::CREDENTIALS.put(tx, &(user.tenant_id, user.id), &CredentialRecord { password, set_at, expires_at })?;
         Ok(user)
     }
 
@@ -122,6 +173,13 @@ impl Users {
         tenant: Option<TenantId>,
         password: &PasswordHash,
     ) -> Result<User, AuthError> {
+        let user = self.find_staff(tx, email, tenant)?;
+        self.tenants.enter(act, user.tenant_id);
+        self.set_password(tx, act, user, password)
+    }
+
+    /// Returns the member of staff with this address. The tenant is required if several tenants have the address.
+    pub(super) fn find_staff(&self, tx: &impl Read, email: &str, tenant: Option<TenantId>) -> Result<User, AuthError> {
         let email = normalize_email(email)?;
         let mut found = match tenant {
             Some(tenant) => directory::staff_of_tenant(tx, tenant, &email)?.into_iter().collect(),
@@ -134,9 +192,7 @@ impl Users {
             }
             return Err(AuthError::TenantRequired(choices));
         }
-        let user = found.pop().ok_or(AuthError::NotFound)?;
-        self.tenants.enter(act, user.tenant_id);
-        self.set_password(tx, act, user, password)
+        found.pop().ok_or(AuthError::NotFound)
     }
 
     pub(super) fn set_password(
@@ -147,14 +203,21 @@ impl Users {
         password: &PasswordHash,
     ) -> Result<User, AuthError> {
         let key = (user.tenant_id, user.id);
-        repo::CREDENTIALS.put(tx, &key, &CredentialRecord { password: password.clone(), set_at: act.guard_time() })?;
+        let record = CredentialRecord { password: password.clone(), set_at: act.guard_time(), expires_at: None };
+        repo::CREDENTIALS.put(tx, &key, &record)?;
+        self.end_access(tx, &user)?;
+        Ok(self.directory.touch_user(tx, act, user)?)
+    }
+
+    /// Ends the sessions of a user, their links, and the delay after wrong passwords.
+    pub(super) fn end_access(&self, tx: &mut WriteTx, user: &User) -> Result<(), AuthError> {
+        let key = (user.tenant_id, user.id);
         repo::remove_sessions_of(tx, key)?;
         // An older link must not be able to set the password again, or sign in without it.
         repo::remove_password_tokens_of(tx, key)?;
         repo::remove_sign_in_links_of(tx, key)?;
         repo::clear_failures(tx, key)?;
-        self.clear_typed_failures(tx, &user)?;
-        Ok(self.directory.touch_user(tx, act, user)?)
+        self.clear_typed_failures(tx, user)
     }
 
     /// Removes the counts of wrong passwords for the user's address: alone, with the tenant's id, and with its slug.
@@ -172,13 +235,25 @@ impl Users {
         Ok(directory::staff(tx, tenant, limit)?)
     }
 
-    /// Starts a session for a user who has been authenticated by any method and who may sign in. Ends the `former` session of the
+    /// Starts a session for a user who has been authenticated by any method and who may sign in. Ends the former session of the
     /// browser, even if it belongs to another user, because its cookie is overwritten and no one could sign it out.
-    pub fn sign_in_proven(&self, tx: &mut WriteTx, act: &mut Act, user: User, former: Option<&Secret>) -> Result<Login, AuthError> {
-        if let Some(former) = former {
+    pub fn sign_in_proven(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        user: User,
+        methods: &[SignInMethod],
+        browser: &Browser,
+    ) -> Result<Login, AuthError> {
+        // Their access may have ended since they proved who they are.
+        if user.role().is_none() && !repo::portal::has_access(tx, &user)? {
+            return Err(AuthError::Refused);
+        }
+        if let Some(former) = &browser.former {
             repo::remove_session(tx, &digest(former.expose().as_bytes()))?;
         }
         act.actor = actor_of(&user);
+        self.limit_sessions(tx, act, &user)?;
         let (token, now) = (new_token(act), act.guard_time());
         let session = Session {
             // The time in the id is the sign-in time that users see.
@@ -188,13 +263,18 @@ impl Users {
             created_at: now,
             last_seen_at: now,
             expires_at: now + self.sessions.absolute,
+            methods: methods.to_vec(),
+            proven_at: now,
+            origin: browser.origin.clone(),
+            sign_on: None,
         };
         let user = self.directory.note_login(tx, user, act.now)?;
         repo::put_session(tx, &digest(token.expose().as_bytes()), &session)?;
-        let shown = self.directory.show_user(tx, &user)?;
+        let labels = directory::user_labels(tx, &user)?;
+        let shown = user.describe(&labels)?;
         let draft = Draft::new(&LOGGED_IN, user.id.to_string(), user.version, &shown);
         events::append(tx, act, &draft)?;
-        Ok(Login { user, token, session })
+        Ok(Login { user, labels, token, session })
     }
 
     /// Records a refused sign-in as an event. The event is about the user if known, else about the identity provider, else about
@@ -210,6 +290,16 @@ impl Users {
         draft.resource.kind = kind;
         events::append(tx, act, &draft)?;
         Ok(())
+    }
+
+    /// The session of a token with its user, unless it has ended.
+    pub fn session_of(&self, token: &Secret) -> Result<Option<(User, Session)>, AuthError> {
+        let token = digest(token.expose().as_bytes());
+        self.store.read(|tx| {
+            let Some(session) = repo::get_session(tx, &token)? else { return Ok(None) };
+            let user = directory::user(tx, session.tenant_id, session.user_id)?;
+            Ok(user.map(|user| (user, session)))
+        })
     }
 
     /// Ends the session. Succeeds if it has already ended.

@@ -1,5 +1,5 @@
-//! Sign-in with a password. An address is unique within a tenant, but staff of several tenants can have the same address. The
-//! password then decides which account signs in.
+//! Sign-in with a password, for staff and for contacts with access to the portal. An address is unique within a tenant, but people of
+//! several tenants can have the same address. The password then decides which account signs in.
 //!
 //! **Invariant:** a caller cannot detect an account or a tenant without its password. The response depends on what they typed,
 //! never on which accounts exist: the number of hashes is constant, a wrong password causes one durable write, and only the count
@@ -17,8 +17,8 @@ use tenantd_store::{Read, StoreError, WriteTx, events::Actor};
 use super::{
     checks::OngoingCheck,
     error::{AuthError, TenantChoice},
-    model::{LoginFailures, RefusalReason, RefusedSignIn},
-    repo::{self, CredentialRecord, FailureKey},
+    model::{Browser, LoginFailures, RefusalReason, RefusedSignIn, SignInMethod},
+    repo::{self, CredentialRecord, FailureKey, portal::contacts_by_address},
     service::{Login, Users, actor_of},
 };
 
@@ -33,8 +33,7 @@ pub struct Attempt {
     pub password: Secret,
     /// The id or slug of the tenant, if the caller named one.
     pub tenant: Option<String>,
-    /// The session that the browser had before, by its token.
-    pub former: Option<Secret>,
+    pub browser: Browser,
 }
 
 /// An account with the typed address.
@@ -55,15 +54,19 @@ enum Outcome {
     Wrong,
     /// The password is right, but the tenant does not allow sign-ins at the moment.
     Closed,
+    /// The password is right, but it was an initial one and has expired.
+    Expired,
     /// Not compared, because too many passwords were wrong before or are being compared now.
     NotCompared,
 }
 
 impl Outcome {
-    fn of(is_compared: bool, matches: bool, tenant: &Tenant) -> Self {
-        match (is_compared, matches, tenant.status) {
+    fn of(is_compared: bool, matches: bool, account: &Account, now: Timestamp) -> Self {
+        let is_expired = account.credential.expires_at.is_some_and(|end| now >= end);
+        match (is_compared, matches, account.tenant.status) {
             (false, ..) => Self::NotCompared,
             (true, false, _) => Self::Wrong,
+            (true, true, TenantStatus::Active) if is_expired => Self::Expired,
             (true, true, TenantStatus::Active) => Self::Right,
             (true, true, _) => Self::Closed,
         }
@@ -73,6 +76,7 @@ impl Outcome {
         match self {
             Self::Right | Self::Wrong => RefusalReason::WrongPassword,
             Self::Closed => RefusalReason::TenantSuspended,
+            Self::Expired => RefusalReason::PasswordExpired,
             Self::NotCompared => RefusalReason::Throttled,
         }
     }
@@ -91,11 +95,11 @@ impl Account {
     }
 }
 
-fn failures(tx: &impl Read, key: FailureKey, now: Timestamp) -> Result<LoginFailures, StoreError> {
+pub(super) fn failures(tx: &impl Read, key: FailureKey, now: Timestamp) -> Result<LoginFailures, StoreError> {
     Ok(repo::LOGIN_FAILURES.get(tx, &key)?.unwrap_or_else(|| LoginFailures::none(now)))
 }
 
-fn count_failure(tx: &mut WriteTx, key: FailureKey, now: Timestamp) -> Result<(), StoreError> {
+pub(super) fn count_failure(tx: &mut WriteTx, key: FailureKey, now: Timestamp) -> Result<(), StoreError> {
     let failures = failures(tx, key, now)?;
     repo::LOGIN_FAILURES.put(tx, &key, &failures.one_more(now))
 }
@@ -116,7 +120,7 @@ impl Users {
     }
 
     /// Whether users can sign in to the tenant now.
-    fn is_open(&self, tx: &impl Read, id: TenantId) -> Result<bool, StoreError> {
+    pub(super) fn is_open(&self, tx: &impl Read, id: TenantId) -> Result<bool, StoreError> {
         match self.tenants.get(tx, id) {
             Ok(tenant) => Ok(tenant.status == TenantStatus::Active),
             Err(TenantError::Store(error)) => Err(error),
@@ -124,15 +128,24 @@ impl Users {
         }
     }
 
-    /// Returns the staff with this address, at most as many as passwords are compared.
-    fn staff(&self, tx: &impl Read, email: &str, named: Option<&str>) -> Result<Vec<User>, StoreError> {
-        let Some(named) = named else { return directory::staff_by_address(tx, email, MOST_ACCOUNTS) };
+    /// Returns the people with this address who can sign in, at most as many as passwords are compared. Contacts come after staff, so
+    /// that no contact keeps staff from signing in.
+    fn people(&self, tx: &impl Read, email: &str, named: Option<&str>) -> Result<Vec<User>, StoreError> {
+        let Some(named) = named else {
+            let mut people = directory::staff_by_address(tx, email, MOST_ACCOUNTS)?;
+            let room = MOST_ACCOUNTS.saturating_sub(people.len());
+            people.extend(contacts_by_address(tx, email, None, room)?);
+            return Ok(people);
+        };
         let tenant = match named.parse::<TenantId>() {
             Ok(id) => self.tenant(id)?,
             Err(_) => self.tenants.find(tx, named)?,
         };
         match tenant {
-            Some(tenant) => Ok(directory::staff_of_tenant(tx, tenant.id, email)?.into_iter().collect()),
+            Some(tenant) => match directory::staff_of_tenant(tx, tenant.id, email)? {
+                Some(user) => Ok(vec![user]),
+                None => contacts_by_address(tx, email, Some(tenant.id), 1),
+            },
             None => Ok(Vec::new()),
         }
     }
@@ -141,7 +154,7 @@ impl Users {
     /// accounts of a tenant that is being prepared or removed.
     fn accounts(&self, tx: &impl Read, email: &str, named: Option<&str>, now: Timestamp) -> Result<Vec<Account>, StoreError> {
         let mut accounts = Vec::new();
-        for user in self.staff(tx, email, named)?.into_iter().filter(|user| user.status == UserStatus::Active) {
+        for user in self.people(tx, email, named)?.into_iter().filter(|user| user.status == UserStatus::Active) {
             let key = (user.tenant_id, user.id);
             let settled = |tenant: &Tenant| matches!(tenant.status, TenantStatus::Active | TenantStatus::Suspended);
             let tenant = self.tenant(user.tenant_id)?.filter(settled);
@@ -158,7 +171,7 @@ impl Users {
     /// before the password is compared, until a failure is stored. So the number of concurrent checks never exceeds the number of
     /// free attempts.
     pub async fn login(&self, attempt: Attempt, now: Timestamp) -> Result<Login, AuthError> {
-        let Attempt { email, password, tenant, former } = attempt;
+        let Attempt { email, password, tenant, browser } = attempt;
         let email = normalize_email(&email).map_err(|_| AuthError::Refused)?;
         let named = tenant.map(|tenant| tenant.trim().to_lowercase());
         let typed = repo::failure_key(&email, named.as_deref());
@@ -181,15 +194,18 @@ impl Users {
             .zip(&compared)
             .map(|(account, is_compared)| is_compared.then(|| account.credential.password.clone()))
             .collect();
-        let matches = self.passwords.verify_each(password, padded(hashes, named.is_some())).await?;
+        let matches = self.passwords.verify_each(password.clone(), padded(hashes, named.is_some())).await?;
         let judged = accounts.into_iter().zip(compared).zip(matches).map(|((account, is_compared), matches)| {
-            let outcome = Outcome::of(is_compared, matches, &account.tenant);
+            let outcome = Outcome::of(is_compared, matches, &account, now);
             (account, outcome)
         });
         let (mut right, others): (Vec<_>, Vec<_>) = judged.partition(|(_, outcome)| *outcome == Outcome::Right);
         let done = match right.pop() {
             None => self.refuse(typed, others, now).await,
-            Some((account, _)) if right.is_empty() => self.begin_session(account, typed, others, former, now).await,
+            Some((account, _)) if right.is_empty() => {
+                let renewed = self.renewed(&account.credential, password, now).await;
+                self.begin_session(account, renewed, typed, others, browser, now).await
+            }
             Some(last) => {
                 right.push(last);
                 self.ask_for_tenant(right, others, now).await
@@ -199,12 +215,24 @@ impl Users {
         done
     }
 
+    /// Hashes a right password again if its stored hash has the parameters of an older release. If too many hashes are waiting, the
+    /// next sign-in does it.
+    async fn renewed(&self, credential: &CredentialRecord, password: Secret, now: Timestamp) -> Option<CredentialRecord> {
+        if credential.password.is_current() {
+            return None;
+        }
+        let intent = self.tenants.guarding_intent(TenantId::from_bytes([0; 16]), now, Actor::system("sign-in"));
+        let hash = self.passwords.hash(password, &mut intent.begin().entropy).await.ok()?;
+        Some(CredentialRecord { password: hash, set_at: credential.set_at, expires_at: credential.expires_at })
+    }
+
     async fn begin_session(
         &self,
         account: Account,
+        renewed: Option<CredentialRecord>,
         typed: FailureKey,
         others: Vec<(Account, Outcome)>,
-        former: Option<Secret>,
+        browser: Browser,
         now: Timestamp,
     ) -> Result<Login, AuthError> {
         let intent = self.tenants.guarding_intent(account.user.tenant_id, now, actor_of(&account.user));
@@ -219,12 +247,16 @@ impl Users {
             if is_changed || !users.is_open(tx, key.0)? {
                 return Err(AuthError::Refused);
             }
+            if let Some(renewed) = &renewed {
+                repo::CREDENTIALS.put(tx, &key, renewed)?;
+            }
             count_sibling_failures(tx, &wrong, now)?;
             repo::LOGIN_FAILURES.remove(tx, &typed)?;
             repo::clear_failures(tx, key)?;
-            users.sign_in_proven(tx, &mut act, user, former.as_ref())
+            users.after_password(tx, &mut act, user, &browser)
         };
-        self.store.write(work).await
+        // A refusal is recorded, so it is not an error of the transaction.
+        self.store.write(work).await?.finish()
     }
 
     /// The password is right for several accounts. Only in this case may the response name their tenants.
@@ -245,6 +277,7 @@ impl Users {
     /// It does not contain the typed address, which could be a password entered by mistake.
     async fn refuse(&self, typed: FailureKey, others: Vec<(Account, Outcome)>, now: Timestamp) -> Result<Login, AuthError> {
         let users = self.clone();
+        let is_expired = others.iter().any(|(_, outcome)| *outcome == Outcome::Expired);
         let work = move |tx: &mut WriteTx| {
             count_failure(tx, typed, now)?;
             let note = |tx: &mut WriteTx, tenant: TenantId, refused: &RefusedSignIn| {
@@ -254,7 +287,8 @@ impl Users {
             if others.is_empty()
                 && let Some(platform) = users.tenants.platform(tx)?
             {
-                let refused = RefusedSignIn { reason: RefusalReason::NoAccount, user: None, identity_provider: None };
+                let (method, reason) = (SignInMethod::Password, RefusalReason::NoAccount);
+                let refused = RefusedSignIn { method, reason, user: None, identity_provider: None };
                 note(tx, platform.id, &refused)?;
             }
             for (account, outcome) in &others {
@@ -262,12 +296,13 @@ impl Users {
                     count_failure(tx, repo::account_failure_key(account.key()), now)?;
                 }
                 let user = Some((account.user.id, account.user.name.clone()));
-                note(tx, account.user.tenant_id, &RefusedSignIn { reason: outcome.refusal(), user, identity_provider: None })?;
+                let (method, reason) = (SignInMethod::Password, outcome.refusal());
+                note(tx, account.user.tenant_id, &RefusedSignIn { method, reason, user, identity_provider: None })?;
             }
             Ok::<_, AuthError>(())
         };
         self.store.write(work).await?;
-        Err(AuthError::Refused)
+        Err(if is_expired { AuthError::InitialPasswordExpired } else { AuthError::Refused })
     }
 }
 

@@ -22,7 +22,7 @@ use tenantd_store::{
 
 use super::{
     error::AuthError,
-    model::{RefusalReason, RefusedSignIn},
+    model::{Browser, RefusalReason, RefusedSignIn, SignInMethod},
     repo::{self, SignInLinkRecord},
     service::{Login, Users, actor_of, new_token},
 };
@@ -65,7 +65,7 @@ impl Users {
 
     /// Signs in with the token of a link, and ends the session that the browser had before. Every attempt uses up the link, even
     /// one that is refused.
-    pub async fn redeem_sign_in_link(&self, token: &Secret, former: Option<Secret>, now: Timestamp) -> Result<Login, AuthError> {
+    pub async fn redeem_sign_in_link(&self, token: &Secret, browser: Browser, now: Timestamp) -> Result<Login, AuthError> {
         let (users, token) = (self.clone(), digest(token.expose().as_bytes()));
         let work = move |tx: &mut WriteTx| {
             let link = repo::SIGN_IN_LINKS.remove(tx, &token)?;
@@ -76,18 +76,21 @@ impl Users {
             let refused = match (link, holder) {
                 (Some(link), Some((user, tenant))) if works(&link, &user, &tenant, now) => {
                     let intent = users.tenants.guarding_intent(tenant.id, now, actor_of(&user));
-                    return users.sign_in_proven(tx, &mut intent.begin(), user, former.as_ref()).map(Some);
+                    let mut act = intent.begin();
+                    let signed_in = users.sign_in_without_provider(tx, &mut act, user, &[SignInMethod::Link], &browser)?;
+                    return Ok(signed_in.map_err(|required| AuthError::SingleSignOnRequired(Box::new(required))));
                 }
                 (_, holder) => holder.map(|(user, _)| user),
             };
             users.note_bad_link(tx, refused, now)?;
-            Ok::<_, AuthError>(None)
+            Ok::<_, AuthError>(Err(AuthError::BadLink))
         };
-        self.store.write(work).await?.ok_or(AuthError::BadLink)
+        // A refusal is recorded, so it is not an error of the transaction.
+        self.store.write(work).await?
     }
 
     /// Returns the tenant as the transaction sees it.
-    fn tenant_now(&self, tx: &impl Read, id: TenantId) -> Result<Option<Tenant>, StoreError> {
+    pub(super) fn tenant_now(&self, tx: &impl Read, id: TenantId) -> Result<Option<Tenant>, StoreError> {
         match self.tenants.get(tx, id) {
             Ok(tenant) => Ok(Some(tenant)),
             Err(TenantError::Store(error)) => Err(error),
@@ -111,7 +114,7 @@ impl Users {
         let Some(tenant) = tenant else { return Ok(()) };
         let intent = self.tenants.guarding_intent(tenant, now, Actor::system("sign-in"));
         let user = user.map(|user| (user.id, user.name));
-        let refused = RefusedSignIn { reason: RefusalReason::BadLink, user, identity_provider: None };
+        let refused = RefusedSignIn { method: SignInMethod::Link, reason: RefusalReason::BadLink, user, identity_provider: None };
         self.note_refusal(tx, &mut intent.begin(), &refused)
     }
 }

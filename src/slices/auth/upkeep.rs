@@ -1,7 +1,10 @@
-//! Stores once a minute when sessions were last used. Removes ended sessions, old counts of wrong passwords, and expired password
-//! tokens and sign-in links.
+//! Stores once a minute when sessions were last used. Removes ended sessions, old counts of wrong passwords, expired password tokens,
+//! sign-in links, challenges and notes of answered ones, and what is left of portal access that does not count any more.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use tenantd_base::clock::Clock;
 use tenantd_store::{
@@ -9,7 +12,14 @@ use tenantd_store::{
     tasks::{Done, Task, TaskError},
 };
 
-use super::{authenticator::SliceAuthenticator, model::FORGET_FAILURES, repo};
+use super::{
+    authenticator::SliceAuthenticator,
+    error::AuthError,
+    model::FORGET_FAILURES,
+    portal,
+    repo::{self, UserKey},
+    service::Users,
+};
 
 /// The maximum number of records per transaction.
 const BATCH: usize = 500;
@@ -19,6 +29,9 @@ pub(super) struct SessionUpkeep {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) authenticator: Arc<SliceAuthenticator>,
+    pub(super) users: Users,
+    /// The last portal access that was examined. After the end, it begins again.
+    pub(super) examined: Mutex<Option<UserKey>>,
 }
 
 impl SessionUpkeep {
@@ -46,6 +59,22 @@ impl SessionUpkeep {
             self.authenticator.forget(&gone);
         }
         Ok(())
+    }
+
+    /// Ends portal access that does not count any more. Returns whether there is more to examine.
+    async fn end_stale_access(&self) -> Result<bool, TaskError> {
+        let after = *self.examined.lock().unwrap_or_else(PoisonError::into_inner);
+        let (stale, last) = self.store.read(|tx| portal::stale_access(tx, after, BATCH))?;
+        let now = self.clock.now();
+        for key in stale {
+            let users = self.users.clone();
+            self.store
+                .write(move |tx| users.end_stale_access(tx, key, now))
+                .await
+                .map_err(|error: AuthError| TaskError(error.to_string()))?;
+        }
+        *self.examined.lock().unwrap_or_else(PoisonError::into_inner) = last;
+        Ok(last.is_some())
     }
 }
 
@@ -84,11 +113,22 @@ impl Task for SessionUpkeep {
                 for link in &links {
                     repo::SIGN_IN_LINKS.remove(tx, link)?;
                 }
-                Ok::<_, StoreError>((ended, old.len().max(expired.len()).max(links.len())))
+                let challenges = repo::factors::expired_challenges(tx, now, BATCH)?;
+                for challenge in &challenges {
+                    repo::factors::CHALLENGES.remove(tx, challenge)?;
+                }
+                let spent = repo::passkeys::expired_challenges(tx, now, BATCH)?;
+                for challenge in &spent {
+                    repo::passkeys::SPENT_CHALLENGES.remove(tx, challenge)?;
+                }
+                let counts = [old.len(), expired.len(), links.len(), challenges.len(), spent.len()];
+                let most = counts.into_iter().max().unwrap_or_default();
+                Ok::<_, StoreError>((ended, most))
             })
             .await?;
         self.authenticator.forget(&ended);
-        Ok(if ended.len().max(old) == BATCH { Done::Some } else { Done::All })
+        let has_more = self.end_stale_access().await?;
+        Ok(if has_more || ended.len().max(old) == BATCH { Done::Some } else { Done::All })
     }
 
     async fn finish(&self) -> Result<(), TaskError> {

@@ -2,7 +2,7 @@
 //!
 //! **Boundary:** this slice does not back up anything. Devices belong to the directory, tickets to the tickets slice.
 //! **Invariant:** a job, its effect on its device and organization, its events and its tickets commit together. A report therefore
-//! never reads jobs.
+//! never reads jobs. Only the history of one device does, for a bounded number of days.
 
 mod api;
 mod dependents;
@@ -107,7 +107,8 @@ impl Backups {
         let (service, store) = (self.service.clone(), self.store.clone());
         (
             api::ConfigApi { service, store: store.clone() },
-            api::AggregateApi { store, exports: self.exports.clone(), signer: self.signer.clone() },
+            api::AggregateApi { store: store.clone(), exports: self.exports.clone(), signer: self.signer.clone() },
+            api::HistoryApi { store },
         )
     }
 

@@ -102,7 +102,7 @@ impl World {
         let key = InstallationKey::generate(&mut Entropy::from_seed(1));
         let backups =
             Backups::new(store.clone(), Clocks::new(Clock::System), config.backup, &config.limits, &key, tickets).unwrap();
-        let directory = Directory::new(&config.directory);
+        let directory = Directory::new(&config.directory, |_, _, _| Ok(()));
         let tenant = TenantId::from_bytes([7; 16]);
         let (intent, made) = (Intent::new(tenant, at(START), Actor::system("test")), backups.clone());
         let (organization, devices) = store

@@ -1,6 +1,6 @@
 //! The errors of the directory.
 
-use tenantd_base::{access::Grants, versions::Stale};
+use tenantd_base::{access::Grants, id::OrganizationId, versions::Stale};
 use tenantd_store::StoreError;
 
 use super::model::InvalidChange;
@@ -39,7 +39,9 @@ pub enum DirectoryError {
     StaffOrganization,
     #[error("a contact has no role")]
     ContactRole,
-    #[error("this is the last active administrator of the tenant")]
+    #[error(transparent)]
+    Role(#[from] RoleError),
+    #[error("no other administrator of the tenant can sign in")]
     LastAdmin,
     /// Other records refer to it: their kinds and counts, and whether there are others that the caller cannot read.
     #[error("other records refer to it")]
@@ -70,6 +72,29 @@ pub enum DirectoryError {
     Event(#[from] serde_json::Error),
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// The errors of custom roles, and of staff who are limited to organizations.
+#[derive(Debug, thiserror::Error)]
+pub enum RoleError {
+    #[error("role not found")]
+    Unknown,
+    #[error("the role name is already in use")]
+    NameTaken,
+    #[error("the name is that of a built-in role")]
+    BuiltInName,
+    #[error("the tenant already has {most} roles")]
+    TooMany { most: usize },
+    #[error("the role already has {most} members")]
+    Full { most: usize },
+    #[error("{users} users have the role, and {rules} rules give it")]
+    InUse { users: u64, rules: u64 },
+    #[error("a contact cannot be limited to organizations")]
+    ContactLimits,
+    #[error("an operator cannot be limited to organizations")]
+    OperatorLimits,
+    #[error("organization {0} not found")]
+    UnknownLimit(OrganizationId),
 }
 
 impl DirectoryError {

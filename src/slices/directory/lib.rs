@@ -19,14 +19,14 @@ use tenantd_base::{
     clock::Timestamp,
     clocks::Clocks,
     config,
-    id::{DeviceId, OrganizationId, TenantId, UserId},
+    id::{DeviceId, OrganizationId, RoleId, TenantId, UserId},
 };
 use tenantd_http::outgoing::Streams;
 use tenantd_platform::Tenants;
 use tenantd_store::{Checked, Flow, Progress, Read, Store, StoreError, WriteTx, events::EventKind, portable::Portable};
 
-pub use api::{OrganizationReference, PersonReference, UserView};
-pub use error::DirectoryError;
+pub use api::{OrganizationReference, PersonReference, RoleView, UserView};
+pub use error::{DirectoryError, RoleError};
 
 /// The wire form of devices and their sections, for slices that include them in their own responses.
 pub mod view {
@@ -43,13 +43,16 @@ pub mod devices {
 
 pub use listing::{UserPage, UserQuery, list_users};
 pub use model::{
-    AgentStatus, BackupState, Cpu, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface, JobLine,
-    JobStatus, Lifecycle, LineResult, LineStatus, LinkedIdentity, Network, NewOrganization, NewUser, OperatingSystem, Organization,
-    OrganizationLabel, OsFamily, Patch, PatchStatus, PersonKind, PersonLabel, Reference, Security, Software, Standing, User,
-    UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
+    AgentStatus, BackupState, Cpu, CustomRole, Details, Device, DeviceClass, DeviceLabel, Disk, Hardware, Health, Interface,
+    JobLine, JobStatus, Lifecycle, LineResult, LineStatus, LinkedIdentity, Network, NewOrganization, NewRole, NewUser,
+    OperatingSystem, Organization, OrganizationLabel, OsFamily, Patch, PatchStatus, PersonKind, PersonLabel, Reference, RoleChange,
+    Security, Software, Standing, User, UserLabels, UserStatus, Volume, Warranty, WarrantyStatus, normalize_email,
 };
 pub use repo::devices::FoldedDevice;
-pub use service::{Dependent, Dependents, Directory, JobReceiver, Subject, UserChange};
+pub use service::{
+    ContactChanged, Dependent, Dependents, Directory, JobReceiver, Subject, UserChange, role_grants, staff_authority,
+    standing_authority, user_labels,
+};
 
 pub const EVENTS: &[&EventKind] = &[
     &service::ORGANIZATION_CREATED,
@@ -58,14 +61,17 @@ pub const EVENTS: &[&EventKind] = &[
     &service::USER_CREATED,
     &service::USER_UPDATED,
     &service::USER_REMOVED,
+    &service::ROLE_CREATED,
+    &service::ROLE_UPDATED,
+    &service::ROLE_REMOVED,
     &service::DEVICE_CREATED,
     &service::DEVICE_UPDATED,
     &service::DEVICE_REMOVED,
 ];
 
 impl Directory {
-    pub fn new(settings: &config::Directory) -> Self {
-        Self { agents: model::AgentRules::new(settings) }
+    pub fn new(settings: &config::Directory, contact_changed: ContactChanged) -> Self {
+        Self { agents: model::AgentRules::new(settings), contact_changed }
     }
 
     /// The status of an agent that was last seen at this time.
@@ -88,6 +94,7 @@ impl Directory {
             &repo::organizations::ORGANIZATIONS,
             &repo::organizations::MEMBERS,
             &repo::users::USERS,
+            &repo::roles::ROLES,
             &repo::devices::DEVICES,
             &repo::backups::BACKUPS,
         ]
@@ -179,6 +186,21 @@ pub fn scan_devices(
 /// The whole record of a user.
 pub fn user(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>, StoreError> {
     repo::users::get(tx, tenant, id)
+}
+
+/// A custom role of the tenant.
+pub fn role(tx: &impl Read, tenant: TenantId, id: RoleId) -> Result<Option<CustomRole>, StoreError> {
+    repo::roles::get(tx, tenant, id)
+}
+
+/// The custom roles of the tenant, by name. They are few.
+pub fn roles(tx: &impl Read, tenant: TenantId) -> Result<Vec<CustomRole>, StoreError> {
+    repo::roles::list(tx, tenant, usize::MAX)
+}
+
+/// The staff who have a custom role.
+pub fn role_members(tx: &impl Read, tenant: TenantId, id: RoleId) -> Result<Vec<UserId>, StoreError> {
+    repo::roles::members(tx, (tenant, id), usize::MAX)
 }
 
 /// The staff of all tenants with this email address, which must be normalized. At most `limit`.

@@ -26,6 +26,9 @@ pub enum TenantError {
     /// The sample data could not be generated.
     #[error("cannot fill the tenant with sample data: {0}")]
     FillFailed(String),
+    /// The same request works in a moment.
+    #[error("{0}")]
+    NotNow(&'static str),
     #[error("the tenant has the status {}", .0.name())]
     Busy(TenantStatus),
     #[error("confirm the deletion with the slug {slug}")]

@@ -163,6 +163,6 @@ async fn admit(
     slug: &str,
     now: Timestamp,
 ) -> Result<(VisitorCredentials, StoredCredentials), TenantError> {
-    let unready = || TenantError::FillFailed("the server is still starting; retry later".to_owned());
+    let unready = || TenantError::NotNow("The server is still starting. Retry in a moment.");
     generator.get().ok_or_else(unready)?.admit(slug.to_owned(), now).await
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId, vocabulary::vocabulary};
+use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId, letters::fold, vocabulary::vocabulary};
 use tenantd_store::events::Actor;
 
 use super::error::TenantError;
@@ -126,10 +126,10 @@ impl NewTenant {
     }
 }
 
-/// Derives a slug from a name: keeps letters and digits and replaces the rest with hyphens.
+/// Derives a slug from a name: keeps letters without accents and digits, and replaces the rest with hyphens.
 fn slug_of(name: &str) -> String {
     let mut slug = String::new();
-    for letter in name.chars().flat_map(char::to_lowercase) {
+    for letter in fold(name).chars() {
         if letter.is_ascii_alphanumeric() {
             slug.push(letter);
         } else if !slug.is_empty() && !slug.ends_with('-') {
@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn slugs_are_derived_or_validated() {
-        assert_eq!(slug("Acme & Söhne GmbH", None).as_deref(), Some("acme-s-hne-gmbh"));
+        assert_eq!(slug("Acme & Söhne GmbH", None).as_deref(), Some("acme-sohne-gmbh"));
+        assert_eq!(slug("Müller Straße Łódź", None).as_deref(), Some("muller-strasse-lodz"));
         assert_eq!(slug("x", Some("acme-1")).as_deref(), Some("acme-1"));
         for bad in ["", "-a", "a-", "A", "a b", "platform"] {
             assert_eq!(slug("x", Some(bad)), None, "{bad}");

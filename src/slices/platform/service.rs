@@ -337,14 +337,22 @@ impl Tenants {
     }
 
     /// Returns at most `limit` tenants after `after`, oldest first, and whether there are more.
-    pub fn list(&self, tx: &impl Read, after: Option<TenantId>, limit: usize) -> Result<(Vec<Tenant>, bool), StoreError> {
+    pub fn list(
+        &self,
+        tx: &impl Read,
+        after: Option<TenantId>,
+        limit: usize,
+        matches: impl Fn(&Tenant) -> bool,
+    ) -> Result<(Vec<Tenant>, bool), StoreError> {
         let range = match after {
             Some(id) => KeyRange::ALL.after(id.as_bytes(), Direction::Forward),
             None => KeyRange::ALL,
         };
         let mut found = Vec::new();
         repo::TENANTS.scan(tx, &range, Direction::Forward, |_, tenant| {
-            found.push(tenant);
+            if matches(&tenant) {
+                found.push(tenant);
+            }
             Ok(if found.len() <= limit { Flow::Continue } else { Flow::Stop })
         })?;
         let more = found.len() > limit;
@@ -352,10 +360,10 @@ impl Tenants {
         Ok((found, more))
     }
 
-    pub fn count(&self, tx: &impl Read) -> Result<u64, StoreError> {
+    pub fn count(&self, tx: &impl Read, matches: impl Fn(&Tenant) -> bool) -> Result<u64, StoreError> {
         let mut count = 0;
-        repo::TENANTS.scan(tx, &KeyRange::ALL, Direction::Forward, |_, _| {
-            count += 1;
+        repo::TENANTS.scan(tx, &KeyRange::ALL, Direction::Forward, |_, tenant| {
+            count += u64::from(matches(&tenant));
             Ok(Flow::Continue)
         })?;
         Ok(count)

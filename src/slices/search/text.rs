@@ -3,7 +3,9 @@
 
 use std::net::IpAddr;
 
-use unicode_normalization::{UnicodeNormalization, char::is_combining_mark};
+use unicode_normalization::char::is_combining_mark;
+
+pub use tenantd_base::letters::fold;
 
 /// The maximum length of a word. The rest is ignored.
 pub const LONGEST_WORD: usize = 64;
@@ -14,40 +16,6 @@ pub struct Word {
     pub start: usize,
     pub end: usize,
     pub text: String,
-}
-
-/// Letters without a Unicode decomposition that people often write without their stroke.
-fn plain(letter: char) -> Option<&'static str> {
-    Some(match letter {
-        'ß' => "ss",
-        'æ' => "ae",
-        'œ' => "oe",
-        'ø' => "o",
-        'đ' | 'ð' => "d",
-        'ł' => "l",
-        'þ' => "th",
-        'ı' => "i",
-        _ => return None,
-    })
-}
-
-/// Removes case and accents.
-pub fn fold(text: &str) -> String {
-    let mut folded = String::with_capacity(text.len());
-    if text.is_ascii() {
-        folded.push_str(text);
-        folded.make_ascii_lowercase();
-        return folded;
-    }
-    for letter in text.nfkd().filter(|letter| !is_combining_mark(*letter)).flat_map(char::to_lowercase) {
-        // Lowercasing can add a combining mark.
-        match plain(letter) {
-            Some(plain) => folded.push_str(plain),
-            None if is_combining_mark(letter) => {}
-            None => folded.push(letter),
-        }
-    }
-    folded
 }
 
 /// Scripts without spaces between words, and pictographs: each character is a word.
@@ -64,13 +32,12 @@ pub fn words(text: &str) -> Vec<Word> {
     let mut close = |start: &mut Option<usize>, end: usize| {
         let Some(from) = start.take() else { return };
         let Some(raw) = text.get(from..end) else { return };
-        let mut word = fold(raw);
-        if raw.is_ascii() {
-            word.truncate(LONGEST_WORD);
+        let word = if raw.is_ascii() {
+            fold(raw.get(..LONGEST_WORD).unwrap_or(raw))
         } else {
             // The decomposition of a letter can contain characters that are not letters.
-            word = word.chars().filter(|letter| letter.is_alphanumeric()).take(LONGEST_WORD).collect();
-        }
+            fold(raw).chars().filter(|letter| letter.is_alphanumeric()).take(LONGEST_WORD).collect()
+        };
         if !word.is_empty() {
             found.push(Word { start: from, end, text: word });
         }

@@ -33,6 +33,7 @@ struct Document {
     token_endpoint_auth_methods_supported: Option<Vec<String>>,
     userinfo_endpoint: Option<String>,
     jwks_uri: String,
+    end_session_endpoint: Option<String>,
     #[serde(default)]
     authorization_response_iss_parameter_supported: bool,
 }
@@ -48,6 +49,8 @@ pub(super) struct Metadata {
     /// Whether the provider always sends `iss` with the browser (RFC 9207).
     pub(super) sends_issuer: bool,
     pub(super) jwks_uri: String,
+    /// Where a person signs out of the provider.
+    pub(super) end_session_endpoint: Option<String>,
 }
 
 impl Metadata {
@@ -77,6 +80,7 @@ impl Metadata {
             userinfo_endpoint: found.userinfo_endpoint,
             sends_issuer: found.authorization_response_iss_parameter_supported,
             jwks_uri: found.jwks_uri,
+            end_session_endpoint: found.end_session_endpoint.filter(|url| provider_url(url).is_ok()),
         })
     }
 }

@@ -36,6 +36,19 @@ pub enum SsoError {
     /// All faults of the input.
     #[error("the input has {} faults", .0.len())]
     Invalid(Vec<Fault>),
+    #[error("the provider enforces single sign-on")]
+    Enforced,
+    #[error("the provider enforces single sign-on and must keep its issuer, client and a proven domain")]
+    EnforcedIdentity,
+    /// A logout token that is not valid, or was used before, or a provider that does not exist. The error does not reveal which.
+    #[error("the logout token is not valid")]
+    BadLogoutToken,
+    /// A front-channel logout whose issuer is not that of the provider, or a provider that does not exist. The error does not reveal
+    /// which.
+    #[error("the provider of the logout is not known")]
+    BadLogoutIssuer,
+    #[error("the session was not started by an identity provider")]
+    NoSignOn,
     #[error("the sign-on is refused: {}", .0.name())]
     Refused(RefusalReason),
     /// The provider refused the sign-on. `cause` is its shortened error code and contains no token.
@@ -99,6 +112,16 @@ pub(super) fn no_openid_scope() -> Fault {
 
 pub(super) fn bad_default_role() -> Fault {
     Fault::new("/default_role", "not_allowed", "operator is a role of the platform tenant, and the only role there")
+}
+
+pub(super) fn bad_mapped_role(place: usize) -> Fault {
+    let message = "operator is a role of the platform tenant, and the only role there";
+    Fault::new(format!("/role_mappings/{place}/role"), "not_allowed", message)
+}
+
+pub(super) fn no_target() -> Fault {
+    let message = "name a domain, or tenant and identity_provider_id; to confirm the session that you have, send fresh";
+    Fault::new("/domain", "required", message)
 }
 
 pub(super) fn bad_return_to() -> Fault {

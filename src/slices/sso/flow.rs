@@ -7,13 +7,13 @@
 
 use std::time::Duration;
 
-use tenantd_auth::{AuthError, Login, RefusalReason, RefusedSignIn, Users};
+use tenantd_auth::{AuthError, Browser, Login, RefusalReason, RefusedSignIn, SessionSignOn, SignInMethod, Users};
 use tenantd_base::{
-    access::{Role, TenantKind},
+    access::{Role, StaffRole, TenantKind},
     clock::Timestamp,
     id::{IdentityProviderId, TenantId},
     return_path::ReturnPath,
-    secrets::{Sealer, Secret},
+    secrets::Sealer,
 };
 use tenantd_directory::{
     self as directory, Directory, DirectoryError, LinkedIdentity, NewUser, Standing, User, UserStatus, normalize_email,
@@ -29,9 +29,10 @@ use super::{
     discovery::Discovery,
     error::SsoError,
     exchange::{Claims, ProviderClient, short_error},
+    groups::groups,
     model::{Domain, IdentityProvider, SignOnFailure, TestSignIn},
     repo::{self, ProviderKey, history, sealed_place},
-    ticket::{Issued, Purpose, Ticket, Tickets, state_digest},
+    ticket::{Issued, Purpose, Redirect, Ticket, Tickets, state_digest},
     transport::Transport,
 };
 
@@ -54,10 +55,21 @@ pub(super) struct SignOn {
 /// A request to sign in.
 #[derive(Debug)]
 pub(super) struct SignOnRequest {
-    pub(super) domain: Domain,
+    pub(super) target: SignOnTarget,
     pub(super) return_to: ReturnPath,
     pub(super) login_hint: Option<String>,
-    pub(super) redirect_uri: String,
+    /// Whether the person must authenticate again.
+    pub(super) fresh: bool,
+}
+
+/// What names the provider of a sign-on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum SignOnTarget {
+    Domain(Domain),
+    /// A provider of the tenant with this id or slug.
+    Provider(String, IdentityProviderId),
+    /// The provider that started a session.
+    Session(ProviderKey),
 }
 
 /// A started sign-on.
@@ -89,18 +101,58 @@ pub(super) struct Callback {
     pub(super) issuer: Option<String>,
     pub(super) error: Option<String>,
     pub(super) cookie: Option<String>,
-    /// The previous session of the browser.
-    pub(super) former: Option<Secret>,
+    /// The provider in the path of the callback.
+    pub(super) path: Option<IdentityProviderId>,
+    pub(super) browser: Browser,
 }
 
 impl SignOn {
-    pub(super) async fn begin(&self, request: SignOnRequest, now: Timestamp) -> Result<StartedSignOn, SsoError> {
-        let found = self.store.read(|tx| repo::by_domain(tx, &request.domain))?;
+    fn find(&self, target: &SignOnTarget) -> Result<Option<IdentityProvider>, SsoError> {
+        Ok(match target {
+            SignOnTarget::Domain(domain) => self.store.read(|tx| repo::by_domain(tx, domain))?,
+            SignOnTarget::Session(key) => self.store.read(|tx| repo::get(tx, *key))?,
+            SignOnTarget::Provider(tenant, id) => {
+                let tenant = self.tenant_named(tenant)?.unwrap_or(NO_PROVIDER.0);
+                self.store.read(|tx| repo::get(tx, (tenant, *id)))?.filter(IdentityProvider::has_proven_domain)
+            }
+        })
+    }
+
+    /// The tenant with this id or slug.
+    fn tenant_named(&self, name: &str) -> Result<Option<TenantId>, SsoError> {
+        let name = name.trim().to_lowercase();
+        let Ok(id) = name.parse::<TenantId>() else {
+            return Ok(self.store.read(|tx| self.tenants.find(tx, &name))?.map(|tenant| tenant.id));
+        };
+        Ok(Some(id))
+    }
+
+    /// The providers of a tenant that its staff can choose from. Their domains are not shown to strangers. An unknown tenant has
+    /// none.
+    pub(super) fn choices(&self, tenant: &str) -> Result<Vec<IdentityProvider>, SsoError> {
+        let Some(id) = self.tenant_named(tenant)? else { return Ok(Vec::new()) };
+        if !self.is_active(id)? {
+            return Ok(Vec::new());
+        }
+        let mut found = self.store.read(|tx| repo::list(tx, id))?;
+        found.retain(|provider| provider.enabled && provider.has_proven_domain());
+        Ok(found)
+    }
+
+    /// `redirect` returns where a provider sends people back to.
+    pub(super) async fn begin(
+        &self,
+        request: SignOnRequest,
+        redirect: impl Fn(&IdentityProvider) -> Redirect,
+        now: Timestamp,
+    ) -> Result<StartedSignOn, SsoError> {
+        let found = self.find(&request.target)?;
         let found = found.filter(|provider| provider.enabled);
         let key = found.as_ref().map_or(NO_PROVIDER, |provider| (provider.tenant_id, provider.id));
         let active = self.is_active(key.0)?;
-        let Issued { state, cookie, ticket } =
-            self.tickets.issue(key, request.redirect_uri, Purpose::SignIn(request.return_to), now)?;
+        let redirect = found.as_ref().map_or_else(|| Redirect { uri: String::new(), is_own: false }, redirect);
+        let purpose = Purpose::SignIn { return_to: request.return_to, fresh: request.fresh };
+        let Issued { state, cookie, ticket } = self.tickets.issue(key, redirect, purpose, now)?;
         let provider = found.filter(|_| active).ok_or(SsoError::NoProvider)?;
         let client = self.client(&provider, now)?;
         let redirect_url = match client.authorization_url(&state, &ticket, request.login_hint.as_deref()).await {
@@ -117,13 +169,18 @@ impl SignOn {
     }
 
     /// Starts a test of the provider that a link names. A disabled provider can be tested too.
-    pub(super) async fn begin_test(&self, link: &str, redirect_uri: String, now: Timestamp) -> Result<StartedSignOn, SsoError> {
+    pub(super) async fn begin_test(
+        &self,
+        link: &str,
+        redirect: impl Fn(&IdentityProvider) -> Redirect,
+        now: Timestamp,
+    ) -> Result<StartedSignOn, SsoError> {
         let key = self.tickets.open_test(link, now).ok_or(SsoError::NotFound)?;
         let provider = self.store.read(|tx| repo::get(tx, key))?.ok_or(SsoError::NotFound)?;
         if !self.is_active(key.0)? {
             return Err(SsoError::NotFound);
         }
-        let Issued { state, cookie, ticket } = self.tickets.issue(key, redirect_uri, Purpose::Test, now)?;
+        let Issued { state, cookie, ticket } = self.tickets.issue(key, redirect(&provider), Purpose::Test, now)?;
         let redirect_url = self.client(&provider, now)?.authorization_url(&state, &ticket, None).await?;
         Ok(StartedSignOn { redirect_url, state, cookie, expires_at: ticket.expires_at, provider })
     }
@@ -157,7 +214,7 @@ impl SignOn {
         };
         let Some((reason, failure)) = self.failure(key.0, &error, now) else { return Err(error) };
         if is_test {
-            let test = TestSignIn { at: failure.at, failure: Some(failure), email: None, creates_user: false };
+            let test = TestSignIn { at: failure.at, failure: Some(failure), email: None, creates_user: false, role: None };
             return self.end_test(key, test, Some(reason)).await;
         }
         self.note_refusal(key, reason, failure, now, Duration::ZERO).await?;
@@ -205,6 +262,10 @@ impl SignOn {
         let active = self.is_active(key.0)?;
         let provider = self.store.read(|tx| repo::get(tx, key))?.filter(|provider| (provider.enabled || ticket.test) && active);
         let Some(provider) = provider else { return refused(RefusalReason::ProviderGone) };
+        // An answer at the address of another provider may carry a code of that provider.
+        if answer.path != ticket.own_redirect.then_some(key.1) {
+            return refused(RefusalReason::WrongIssuer);
+        }
         if answer.issuer.as_ref().is_some_and(|issuer| *issuer != provider.issuer) {
             return refused(RefusalReason::WrongIssuer);
         }
@@ -213,18 +274,18 @@ impl SignOn {
         }
         let Some(code) = answer.code.as_deref() else { return refused(RefusalReason::ProviderRefused) };
         let client = self.client(&provider, now)?;
-        // All providers share one redirect URI. Without an issuer, the code may come from another provider and must not be sent to
-        // this one.
+        // Without an issuer, the code may come from another provider that uses the same redirect URI, and must not be sent to this one.
         if answer.issuer.is_none() && client.sends_issuer().await? {
             return refused(RefusalReason::WrongIssuer);
         }
         let claims = client.claims(code, &ticket).await?;
         if ticket.test {
-            let (email, creates_user) = self.store.read(|tx| preview(tx, &provider, &claims))?;
+            let Preview { email, creates_user, role } = self.store.read(|tx| preview(tx, &provider, &claims))?;
             let at = self.tenants.guard_time_in(key.0, now);
-            return self.end_test(key, TestSignIn { at, failure: None, email: Some(email), creates_user }, None).await;
+            let test = TestSignIn { at, failure: None, email: Some(email), creates_user, role: Some(role) };
+            return self.end_test(key, test, None).await;
         }
-        let login = self.sign_in(&provider, claims, answer.former.clone(), now).await?;
+        let login = self.sign_in(&provider, claims, answer.browser.clone(), now).await?;
         Ok(SignOnOutcome::SignedIn(Box::new(login), ticket.return_to))
     }
 
@@ -232,7 +293,7 @@ impl SignOn {
         &self,
         provider: &IdentityProvider,
         claims: Claims,
-        former: Option<Secret>,
+        browser: Browser,
         now: Timestamp,
     ) -> Result<Login, SsoError> {
         let intent = self.tenants.guarding_intent(provider.tenant_id, now, Actor::system("single sign-on"));
@@ -248,9 +309,19 @@ impl SignOn {
             let provider = repo::get(tx, key)?.filter(|provider| provider.enabled && provider.issuer == issuer);
             let provider = provider.filter(|_| is_open).ok_or(SsoError::Refused(RefusalReason::ProviderGone))?;
             let email = trusted_email(&provider, &claims)?;
-            let user = this.match_user(tx, &mut act, &provider, &claims, &email)?;
+            let role = mapped_role(&provider, &claims)?;
+            let mut user = this.match_user(tx, &mut act, &provider, &claims, &email, role)?;
+            if let Some(role) = role {
+                user = this.users.assign_role(tx, &mut act, user, role.into())?;
+            }
             history::record_success(tx, key, act.now)?;
-            Ok(this.users.sign_in_proven(tx, &mut act, user, former.as_ref())?)
+            let sign_on = SessionSignOn {
+                identity_provider_id: key.1,
+                sid: claims.sid.clone(),
+                acr: claims.acr.clone(),
+                amr: claims.amr.clone(),
+            };
+            Ok(this.users.sign_on_proven(tx, &mut act, user, sign_on, claims.authenticated_at, &browser)?)
         };
         self.store.write(work).await
     }
@@ -263,11 +334,12 @@ impl SignOn {
         provider: &IdentityProvider,
         claims: &Claims,
         email: &str,
+        role: Option<Role>,
     ) -> Result<User, SsoError> {
         let user = match find_account(tx, provider, claims, email)? {
             Account::Linked(user) => return Ok(user),
             Account::Unlinked(user) => user,
-            Account::New => self.create_user(tx, act, provider.default_role, claims, email)?,
+            Account::New => self.create_user(tx, act, role.unwrap_or(provider.default_role), claims, email)?,
         };
         let identity = LinkedIdentity {
             identity_provider_id: provider.id,
@@ -275,7 +347,9 @@ impl SignOn {
             subject: claims.subject.clone(),
             linked_at: act.now,
         };
-        Ok(self.directory.link_user(tx, act, &user, Some(identity))?)
+        let before = user.sso.as_ref().map(|before| (provider.tenant_id, before.identity_provider_id));
+        let was_open = before.map(|key| repo::get(tx, key)).transpose()?.flatten().is_some_and(|before| before.enabled);
+        Ok(self.users.link_identity(tx, act, &user, identity, was_open)?)
     }
 
     fn create_user(&self, tx: &mut WriteTx, act: &mut Act, role: Role, claims: &Claims, email: &str) -> Result<User, SsoError> {
@@ -283,7 +357,7 @@ impl SignOn {
             external_id: None,
             email: Some(email.to_owned()),
             name: claims.name.clone().unwrap_or_else(|| email.to_owned()),
-            standing: Standing::Staff { role },
+            standing: Standing::Staff { role: role.into(), organization_ids: None },
         };
         match self.directory.create_user(tx, act, &new) {
             // A contact of the tenant has this address.
@@ -323,7 +397,8 @@ impl SignOn {
             }
             let name = repo::get(tx, (tenant, id))?.map(|provider| provider.name);
             history::record_failure(tx, (tenant, id), failure.clone())?;
-            let refused = RefusedSignIn { reason, user: None, identity_provider: Some((id, name)) };
+            let method = SignInMethod::Sso;
+            let refused = RefusedSignIn { method, reason, user: None, identity_provider: Some((id, name)) };
             users.note_refusal(tx, &mut intent.begin(), &refused)
         };
         Ok(self.store.write::<_, AuthError>(work).await?)
@@ -359,11 +434,31 @@ fn find_account(tx: &impl Read, provider: &IdentityProvider, claims: &Claims, em
     }
 }
 
-/// The result of a sign-on with these claims: the address, and whether a user would be created.
-fn preview(tx: &impl Read, provider: &IdentityProvider, claims: &Claims) -> Result<(String, bool), SsoError> {
+/// The result of a sign-on with these claims.
+struct Preview {
+    email: String,
+    creates_user: bool,
+    /// The role that the person would have.
+    role: StaffRole,
+}
+
+fn preview(tx: &impl Read, provider: &IdentityProvider, claims: &Claims) -> Result<Preview, SsoError> {
     let email = trusted_email(provider, claims)?;
-    let account = find_account(tx, provider, claims, &email)?;
-    Ok((email, matches!(account, Account::New)))
+    let mapped = mapped_role(provider, claims)?;
+    let (creates_user, current) = match find_account(tx, provider, claims, &email)? {
+        Account::New => (true, None),
+        Account::Linked(user) | Account::Unlinked(user) => (false, user.role()),
+    };
+    Ok(Preview { email, creates_user, role: mapped.map(Into::into).or(current).unwrap_or(provider.default_role.into()) })
+}
+
+/// The role that the groups of a person give. `None` if groups change no role.
+fn mapped_role(provider: &IdentityProvider, claims: &Claims) -> Result<Option<Role>, SsoError> {
+    if provider.rules.role_mappings.is_empty() {
+        return Ok(None);
+    }
+    let groups = groups(&claims.others, &provider.rules.groups_claim).map_err(SsoError::Refused)?;
+    provider.rules.role_of(&groups, provider.default_role).map_err(SsoError::Refused)
 }
 
 fn may_sign_in(user: User) -> Result<User, SsoError> {

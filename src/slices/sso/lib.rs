@@ -5,9 +5,12 @@
 
 mod api;
 mod discovery;
+mod enforcement;
 mod error;
 mod exchange;
 mod flow;
+mod groups;
+mod logout;
 mod lookups;
 mod model;
 mod repo;
@@ -20,22 +23,39 @@ mod upkeep;
 
 use poem_openapi::OpenApi;
 
-use tenantd_auth::Auth;
+use tenantd_auth::{Auth, PasswordAccess};
 use tenantd_base::{
     clock::Clock,
     id::{IdentityProviderId, TenantId},
     secrets::Sealer,
 };
-use tenantd_directory::Directory;
+use tenantd_directory::{Directory, User};
 use tenantd_egress::Egress;
 use tenantd_http::pages::Notice;
 use tenantd_platform::Tenants;
-use tenantd_store::{Checked, ReadTx, SealedTable, Store, StoreError, events::EventKind, portable::Portable, tasks::Tasks};
+use tenantd_store::{
+    Checked, Read, ReadTx, SealedTable, Store, StoreError, WriteTx, events::EventKind, portable::Portable, tasks::Tasks,
+};
 
 pub use error::SsoError;
 
 pub const EVENTS: &[&EventKind] =
     &[&service::CREATED, &service::UPDATED, &service::DOMAIN_PROVEN, &service::DOMAIN_APPROVED, &service::DELETED];
+
+/// How a member of staff can sign in without a provider.
+pub fn password_access<R: Read>(tx: &R, user: &User) -> Result<PasswordAccess, StoreError> {
+    enforcement::password_access(tx, user)
+}
+
+/// Whether any provider of the tenant enforces single sign-on.
+pub fn is_enforced(tx: &WriteTx, tenant: TenantId) -> Result<bool, StoreError> {
+    enforcement::is_enforced(tx, tenant)
+}
+
+/// Whether a member of staff is linked to a provider that they can sign in through now.
+pub fn has_link(tx: &WriteTx, user: &User) -> Result<bool, StoreError> {
+    enforcement::has_link(tx, user)
+}
 
 /// Whether an identity provider exists and is enabled.
 pub fn provider_is_on(tx: &ReadTx, tenant: TenantId, id: IdentityProviderId) -> Result<bool, StoreError> {
@@ -66,12 +86,18 @@ impl SingleSignOn {
             sealer: sealer.clone(),
             egress,
             tenants,
-            users: auth.users,
+            users: auth.users.clone(),
             directory,
             discovery: discovery::Discovery::new(),
             tickets: ticket::Tickets { sealer: sealer.clone() },
         };
-        Self { service: service::Service { sealer }, sign_on, lookups: lookups::Lookups::default(), store, clock }
+        Self {
+            service: service::Service { sealer, users: auth.users },
+            sign_on,
+            lookups: lookups::Lookups::default(),
+            store,
+            clock,
+        }
     }
 
     /// `notice` shows the outcome of a test sign-in.
@@ -85,12 +111,14 @@ impl SingleSignOn {
             clock: self.clock.clone(),
         };
         let sign_on = api::SignOnApi { sign_on: self.sign_on.clone(), clock: self.clock.clone(), notice };
-        (api::ProvidersApi(state.clone()), api::ProviderApi(state.clone()), api::TrialApi(state), sign_on)
+        let sign_off = api::SignOffApi { sign_on: self.sign_on.clone(), clock: self.clock.clone() };
+        (api::ProvidersApi(state.clone()), api::ProviderApi(state.clone()), api::TrialApi(state), sign_on, sign_off)
     }
 
     /// The API that only the admin socket serves.
     pub fn admin_api(&self, tenants: Tenants) -> impl OpenApi + use<> {
-        api::AdminDomainsApi { store: self.store.clone(), tenants }
+        let domains = api::AdminDomainsApi { service: self.service.clone(), store: self.store.clone(), tenants: tenants.clone() };
+        (domains, api::AdminRelaxApi { store: self.store.clone(), tenants })
     }
 
     pub fn spawn(&self, tasks: &mut Tasks) {

@@ -3,11 +3,13 @@
 //! **Invariant:** a [`Domain`] is in its normal form. It works for a provider only after it was proven to belong to the tenant, and
 //! then for no other provider.
 
+mod rules;
+
 use data_encoding::HEXLOWER;
 use url::Host;
 
 use tenantd_base::{
-    access::{Role, TenantKind},
+    access::{Role, StaffRole, TenantKind},
     clock::Timestamp,
     entropy::Entropy,
     id::{IdentityProviderId, TenantId},
@@ -15,6 +17,8 @@ use tenantd_base::{
     vocabulary::vocabulary,
 };
 use tenantd_egress::{SecretTarget, TargetUrl, UrlProblem};
+
+pub(super) use rules::{Enforcement, MAX_NAME, RoleMapping, Rules, RulesChange, Unmapped, password_access};
 
 pub(super) const MAX_PROVIDERS: usize = 20;
 /// The limit on the domains of one provider, as in the API.
@@ -40,6 +44,7 @@ pub(super) struct IdentityProvider {
     /// Whether a user is created for an unknown person who signs in.
     pub(super) auto_provision: bool,
     pub(super) scopes: Vec<String>,
+    pub(super) rules: Rules,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
     pub(super) version: u64,
@@ -54,6 +59,10 @@ impl IdentityProvider {
     /// The claim to a domain.
     pub(super) fn claim(&self, domain: &Domain) -> Option<&Claim> {
         self.domains.iter().find(|claim| claim.domain == *domain)
+    }
+
+    pub(super) fn has_proven_domain(&self) -> bool {
+        self.domains.iter().any(|claim| claim.proof.is_some())
     }
 
     /// Whether people with an address of the domain may sign in through the provider.
@@ -123,6 +132,9 @@ pub(super) struct TestSignIn {
     pub(super) email: Option<String>,
     /// Whether a user would have been created.
     pub(super) creates_user: bool,
+    /// The role that the person would have had. `None` if the test failed, and for tests of older releases.
+    #[serde(default)]
+    pub(super) role: Option<StaffRole>,
 }
 
 /// The label of the TXT record below the domain, and the prefix of its value.

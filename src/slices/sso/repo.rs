@@ -17,7 +17,7 @@ use tenantd_store::{
     codec::{Record, decode_fields, encode_fields},
 };
 
-use super::model::{Claim, Domain, IdentityProvider, Proof, ProvenBy, secret_target};
+use super::model::{Claim, Domain, IdentityProvider, Proof, ProvenBy, Rules, secret_target};
 
 /// Identifies a provider across all tenants.
 pub(super) type ProviderKey = (TenantId, IdentityProviderId);
@@ -39,6 +39,8 @@ pub(super) struct ProviderRecord {
     /// The claims of the domains, in the same order as `domains`.
     #[serde(default)]
     claims: Vec<ClaimRecord>,
+    #[serde(default)]
+    rules: Rules,
 }
 
 /// The verification token and the proof of a domain.
@@ -49,14 +51,16 @@ struct ClaimRecord {
 }
 
 impl Record for ProviderRecord {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
-    /// Version 1 had no proofs, so all of its domains count as proven.
+    /// Version 2 had no rules. Version 1 had no proofs either, so all of its domains count as proven.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
-        if version != 1 {
-            return Err(format!("format version {version} is not known to this release"));
-        }
-        let mut record: Self = decode_fields(&[fields, &encode_fields(&Vec::<ClaimRecord>::new())?].concat())?;
+        let rules = encode_fields(&Rules::default())?;
+        let mut record: Self = match version {
+            1 => decode_fields(&[fields, &encode_fields(&Vec::<ClaimRecord>::new())?, &rules].concat())?,
+            2 => return decode_fields(&[fields, &rules].concat()),
+            _ => return Err(format!("format version {version} is not known to this release")),
+        };
         let proof = Proof { by: ProvenBy::Before, at: record.created_at };
         record.claims = record.domains.iter().map(|_| ClaimRecord { token: String::new(), proof: Some(proof) }).collect();
         Ok(record)
@@ -110,6 +114,7 @@ fn to_model((tenant_id, id): ProviderKey, record: ProviderRecord) -> IdentityPro
         created_at,
         updated_at,
         version,
+        rules,
         ..
     } = record;
     IdentityProvider {
@@ -124,6 +129,7 @@ fn to_model((tenant_id, id): ProviderKey, record: ProviderRecord) -> IdentityPro
         default_role,
         auto_provision,
         scopes,
+        rules,
         created_at,
         updated_at,
         version,
@@ -146,6 +152,7 @@ fn to_record(provider: &IdentityProvider) -> ProviderRecord {
         updated_at: provider.updated_at,
         version: provider.version,
         claims,
+        rules: provider.rules.clone(),
     }
 }
 
@@ -233,11 +240,28 @@ pub(super) fn delete_expired(tx: &mut WriteTx, now: Timestamp, limit: usize) -> 
 mod tests {
     use tenantd_base::{
         entropy::Entropy,
+        id::UserId,
         secrets::{InstallationKey, Sealer, Secret},
     };
     use tenantd_store::codec::assert_golden;
 
-    use super::*;
+    use super::{
+        super::model::{Enforcement, RoleMapping, Unmapped},
+        *,
+    };
+
+    fn rules() -> Rules {
+        Rules {
+            enforcement: Enforcement::Domains,
+            break_glass_user_ids: vec![UserId::from_bytes([3; 16])],
+            groups_claim: "realm_access.roles".to_owned(),
+            role_mappings: vec![RoleMapping { group: "admins".to_owned(), role: Role::Admin }],
+            unmapped: Unmapped::Refuse,
+            max_age_seconds: Some(3600),
+            required_acr: vec!["phr".to_owned()],
+            own_redirect_uri: true,
+        }
+    }
 
     #[test]
     fn the_stored_forms_are_stable() {
@@ -267,6 +291,7 @@ mod tests {
             default_role: Role::Viewer,
             auto_provision: true,
             scopes: vec!["openid".to_owned(), "email".to_owned()],
+            rules: rules(),
             created_at: at,
             updated_at: at,
             version: 3,
@@ -274,10 +299,13 @@ mod tests {
         let record = to_record(&provider);
         assert_golden("identity_provider", &record);
         assert_eq!(record.proven().map(Domain::as_str).collect::<Vec<_>>(), ["acme.example"]);
-        assert_eq!(to_model((tenant_id, id), record), provider);
-        // Version 1 has all fields except the last.
-        let claims = to_record(&provider).claims;
+        assert_eq!(to_model((tenant_id, id), record), provider.clone());
+        // Version 2 has all fields except the last, version 1 all except the last two.
+        let ProviderRecord { claims, rules, .. } = to_record(&provider);
         let fields = encode_fields(&to_record(&provider)).unwrap();
+        let fields = &fields[..fields.len() - encode_fields(&rules).unwrap().len()];
+        let before = ProviderRecord::upgrade(2, fields).unwrap();
+        assert_eq!(to_model((tenant_id, id), before), IdentityProvider { rules: Rules::default(), ..provider });
         let before = ProviderRecord::upgrade(1, &fields[..fields.len() - encode_fields(&claims).unwrap().len()]).unwrap();
         assert_eq!(before.proven().count(), 2, "domains stay proven after the upgrade");
         assert!(before.claims().iter().all(|claim| claim.proof == Some(Proof { by: ProvenBy::Before, at })));

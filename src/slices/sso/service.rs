@@ -5,7 +5,7 @@
 
 use serde_json::json;
 
-use tenantd_auth::Manager;
+use tenantd_auth::{Manager, Users};
 use tenantd_base::{
     access::{Grants, Role, Scope, TenantKind},
     fault::Fault,
@@ -20,8 +20,9 @@ use tenantd_store::{
 };
 
 use super::{
+    enforcement,
     error::{self, SsoError},
-    model::{Claim, Domain, IdentityProvider, MAX_DOMAINS, MAX_PROVIDERS, Proof, ProvenBy, secret_target},
+    model::{Claim, Domain, IdentityProvider, MAX_DOMAINS, MAX_PROVIDERS, Proof, ProvenBy, Rules, RulesChange, secret_target},
     repo::{self, ProviderKey, sealed_place},
 };
 
@@ -53,6 +54,7 @@ pub(super) static DELETED: EventKind =
 #[derive(Clone, Debug)]
 pub(super) struct Service {
     pub(super) sealer: Sealer,
+    pub(super) users: Users,
 }
 
 /// The provider to create.
@@ -67,6 +69,7 @@ pub(super) struct NewProvider {
     pub(super) default_role: Role,
     pub(super) auto_provision: bool,
     pub(super) scopes: Vec<String>,
+    pub(super) rules: RulesChange,
     /// Fields with an invalid form or a refused target. The service reports them together with its own findings.
     pub(super) faults: Vec<Fault>,
 }
@@ -83,6 +86,7 @@ pub(super) struct ProviderChange {
     pub(super) default_role: Option<Role>,
     pub(super) auto_provision: Option<bool>,
     pub(super) scopes: Option<Vec<String>>,
+    pub(super) rules: RulesChange,
 }
 
 impl Service {
@@ -93,9 +97,12 @@ impl Service {
         manager: &Manager,
         new: &NewProvider,
     ) -> Result<IdentityProvider, SsoError> {
+        let manager = &manager.now(tx, act)?;
         manager.check_every_account()?;
         let mut faults = new.faults.clone();
         faults.extend(bad_role(manager, new.default_role));
+        let rules = new.rules.apply(&Rules { own_redirect_uri: true, ..Rules::default() });
+        faults.extend(bad_mappings(manager, &rules));
         if !faults.is_empty() {
             return Err(SsoError::Invalid(faults));
         }
@@ -116,11 +123,13 @@ impl Service {
             default_role: new.default_role,
             auto_provision: new.auto_provision,
             scopes: new.scopes.clone(),
+            rules,
             created_at: act.now,
             updated_at: act.now,
             version: 1,
         };
         repo::put(tx, &provider)?;
+        invalid(enforcement::faults(tx, &self.users, act.guard_time(), None, &provider)?)?;
         announce(tx, act, &CREATED, &provider, None)?;
         Ok(provider)
     }
@@ -139,6 +148,7 @@ impl Service {
         expected: &ExpectedVersion,
         change: &ProviderChange,
     ) -> Result<IdentityProvider, SsoError> {
+        let manager = &manager.now(tx, act)?;
         let before = find(tx, act, id)?;
         check_rights(manager, &before, change)?;
         expected.check(before.version)?;
@@ -149,6 +159,8 @@ impl Service {
         set(&mut after.enabled, change.enabled.as_ref());
         set(&mut after.auto_provision, change.auto_provision.as_ref());
         set(&mut after.scopes, change.scopes.as_ref());
+        after.rules = change.rules.apply(&before.rules);
+        invalid(bad_mappings(manager, &after.rules))?;
         if let Some(role) = change.default_role {
             if let Some(fault) = bad_role(manager, role) {
                 return Err(SsoError::Invalid(vec![fault]));
@@ -168,15 +180,25 @@ impl Service {
         if after == before {
             return Ok(before);
         }
+        enforcement::check_same(tx, &self.users, act.guard_time(), &before, &after)?;
         after.updated_at = act.now;
         after.version += 1;
+        if after.issuer != before.issuer || after.client_id != before.client_id {
+            // What worked before says nothing about the changed provider.
+            repo::history::remove(tx, (act.tenant_id, id))?;
+        }
         repo::put(tx, &after)?;
-        announce(tx, act, &UPDATED, &after, Some(changes(&before, &after)))?;
+        invalid(enforcement::faults(tx, &self.users, act.guard_time(), Some(&before), &after)?)?;
+        announce_update(tx, act, &before, &after)?;
+        if after.rules != before.rules || after.domains != before.domains {
+            enforcement::take_effect(tx, act, &self.users, &after)?;
+        }
         Ok(after)
     }
 
     /// Proves a claim with the TXT records of the domain.
     pub(super) fn prove_domain(
+        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         manager: &Manager,
@@ -185,7 +207,7 @@ impl Service {
         texts: &[String],
     ) -> Result<IdentityProvider, SsoError> {
         let provider = find(tx, act, id)?;
-        manager.check_every_account()?;
+        manager.now(tx, act)?.check_every_account()?;
         let claim = provider.claim(domain).ok_or(SsoError::NotFound)?;
         if claim.proof.is_some() {
             return Ok(provider);
@@ -194,13 +216,14 @@ impl Service {
             return Err(SsoError::DomainNotProven { name: claim.record_name(), value: claim.record_value() });
         }
         check_available(tx, (act.tenant_id, id), domain)?;
-        Self::record_proof(tx, act, &provider, domain, ProvenBy::Dns)
+        self.record_proof(tx, act, &provider, domain, ProvenBy::Dns)
     }
 
     /// Approves a domain on behalf of the operator: for the named provider, else for the provider that claims the domain, else for
     /// the tenant's only provider. Staff of other tenants do not prevent it, so the tenant itself may be unable to claim the
     /// domain.
     pub(super) fn approve_domain(
+        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         domain: &Domain,
@@ -222,10 +245,11 @@ impl Service {
         if provider.claim(domain).is_none() && provider.domains.len() >= MAX_DOMAINS {
             return Err(SsoError::TooManyDomains { most: MAX_DOMAINS });
         }
-        Self::record_proof(tx, act, &provider, domain, ProvenBy::Operator)
+        self.record_proof(tx, act, &provider, domain, ProvenBy::Operator)
     }
 
     fn record_proof(
+        &self,
         tx: &mut WriteTx,
         act: &mut Act,
         before: &IdentityProvider,
@@ -244,6 +268,7 @@ impl Service {
         repo::put(tx, &after)?;
         let kind = if by == ProvenBy::Operator { &DOMAIN_APPROVED } else { &DOMAIN_PROVEN };
         announce(tx, act, kind, &after, Some(changes(before, &after)))?;
+        enforcement::take_effect(tx, act, &self.users, &after)?;
         Ok(after)
     }
 
@@ -255,6 +280,9 @@ impl Service {
     ) -> Result<(), SsoError> {
         let provider = find(tx, act, id)?;
         expected.check(provider.version)?;
+        if provider.is_enforced() {
+            return Err(SsoError::Enforced);
+        }
         repo::remove(tx, (act.tenant_id, id))?;
         announce(tx, act, &DELETED, &provider, None)
     }
@@ -271,6 +299,20 @@ fn announce(
     let draft = Draft::new(kind, provider.id.to_string(), provider.version, &shown).with_changes(changes.as_ref());
     events::append(tx, act, &draft)?;
     Ok(())
+}
+
+/// Appends the event of a change.
+pub(super) fn announce_update(
+    tx: &mut WriteTx,
+    act: &mut Act,
+    before: &IdentityProvider,
+    after: &IdentityProvider,
+) -> Result<(), SsoError> {
+    announce(tx, act, &UPDATED, after, Some(changes(before, after)))
+}
+
+fn invalid(faults: Vec<Fault>) -> Result<(), SsoError> {
+    if faults.is_empty() { Ok(()) } else { Err(SsoError::Invalid(faults)) }
 }
 
 fn set<T: Clone>(field: &mut T, value: Option<&T>) {
@@ -290,7 +332,7 @@ pub(super) fn check_rights(manager: &Manager, before: &IdentityProvider, change:
 
 /// Whether a change could give anyone new access or more rights. Names do not count.
 fn widens(before: &IdentityProvider, change: &ProviderChange) -> bool {
-    let ProviderChange { name: _, issuer, client_id, client_secret, domains, enabled, default_role, auto_provision, scopes } =
+    let ProviderChange { name: _, issuer, client_id, client_secret, domains, enabled, default_role, auto_provision, scopes, rules } =
         change;
     issuer.as_ref().is_some_and(|issuer| *issuer != before.issuer)
         || client_id.as_ref().is_some_and(|client_id| *client_id != before.client_id)
@@ -300,11 +342,18 @@ fn widens(before: &IdentityProvider, change: &ProviderChange) -> bool {
         || default_role.is_some_and(|role| !before.default_role.grants().covers(role.grants()))
         || auto_provision.is_some_and(|provisions| provisions && !before.auto_provision)
         || scopes.as_ref().is_some_and(|scopes| *scopes != before.scopes)
+        || rules.apply(&before.rules) != before.rules
 }
 
 /// The fault of a default role that does not fit the tenant.
 fn bad_role(manager: &Manager, role: Role) -> Option<Fault> {
-    manager.check_place(role).err().map(|_| error::bad_default_role())
+    manager.check_place(role.into()).err().map(|_| error::bad_default_role())
+}
+
+/// The faults of roles in mappings that do not fit the tenant.
+fn bad_mappings(manager: &Manager, rules: &Rules) -> Vec<Fault> {
+    let odd = rules.role_mappings.iter().enumerate().filter(|(_, mapping)| manager.check_place(mapping.role.into()).is_err());
+    odd.map(|(place, _)| error::bad_mapped_role(place)).collect()
 }
 
 /// The claims to these domains. Existing claims keep their proofs.
@@ -359,6 +408,14 @@ fn changes(before: &IdentityProvider, after: &IdentityProvider) -> Changes {
             "default_role": provider.default_role,
             "auto_provision": provider.auto_provision,
             "scopes": provider.scopes,
+            "enforcement": provider.rules.enforcement,
+            "break_glass_user_ids": provider.rules.break_glass_user_ids,
+            "groups_claim": provider.rules.groups_claim,
+            "role_mappings": provider.rules.role_mappings,
+            "unmapped": provider.rules.unmapped,
+            "max_age_seconds": provider.rules.max_age_seconds,
+            "required_acr": provider.rules.required_acr,
+            "own_redirect_uri": provider.rules.own_redirect_uri,
         })
     };
     let changes = Changes::between(&fields(before), &fields(after));

@@ -46,13 +46,27 @@ pub(super) struct Ticket {
     /// Whether the sign-on is a test, which signs nobody in.
     #[serde(default)]
     pub(super) test: bool,
+    /// Whether the person must authenticate again, even if the provider has a session for them.
+    #[serde(default)]
+    pub(super) fresh: bool,
+    /// Whether the provider answers at its own redirect URI.
+    #[serde(default)]
+    pub(super) own_redirect: bool,
 }
 
 /// The purpose of a sign-on.
 #[derive(Debug)]
 pub(super) enum Purpose {
-    SignIn(ReturnPath),
+    SignIn { return_to: ReturnPath, fresh: bool },
     Test,
+}
+
+/// The address that the provider sends the browser back to.
+#[derive(Clone, Debug)]
+pub(super) struct Redirect {
+    pub(super) uri: String,
+    /// Whether no other provider uses the address.
+    pub(super) is_own: bool,
 }
 
 /// A link that starts a test of a provider.
@@ -63,6 +77,10 @@ pub(super) struct TestLink {
 }
 
 impl Ticket {
+    pub(super) fn started_at(&self) -> Timestamp {
+        self.expires_at - SIGN_ON_LIFE
+    }
+
     pub(super) fn belongs_to(&self, state: &str) -> bool {
         self.state == state_digest(state)
     }
@@ -93,7 +111,7 @@ impl Tickets {
     pub(super) fn issue(
         &self,
         provider: ProviderKey,
-        redirect_uri: String,
+        redirect: Redirect,
         purpose: Purpose,
         now: Timestamp,
     ) -> Result<Issued, SsoError> {
@@ -101,19 +119,21 @@ impl Tickets {
         let expires_at = now + SIGN_ON_LIFE;
         let state = State { provider, expires_at, salt: entropy.bytes() };
         let state = self.seal(STATE, &state, &mut entropy)?;
-        let (return_to, test) = match purpose {
-            Purpose::SignIn(return_to) => (return_to, false),
-            Purpose::Test => (ReturnPath::home(), true),
+        let (return_to, fresh, test) = match purpose {
+            Purpose::SignIn { return_to, fresh } => (return_to, fresh, false),
+            Purpose::Test => (ReturnPath::home(), false, true),
         };
         let ticket = Ticket {
             provider,
             state: state_digest(&state),
             nonce: random_text(&mut entropy),
             verifier: random_text(&mut entropy),
-            redirect_uri,
+            redirect_uri: redirect.uri,
             return_to,
             expires_at,
             test,
+            fresh,
+            own_redirect: redirect.is_own,
         };
         let cookie = self.seal(TICKET, &ticket, &mut entropy)?;
         Ok(Issued { state, cookie, ticket })
@@ -178,9 +198,9 @@ mod tests {
         let now = Timestamp::from_millis(1_767_225_600_000);
         let long = ReturnPath::parse(&format!("/{}", "a".repeat(999))).unwrap();
         let issue = || {
-            tickets
-                .issue(provider, "https://ops.example.com/api/auth/sso/callback".to_owned(), Purpose::SignIn(long.clone()), now)
-                .unwrap()
+            let uri = "https://ops.example.com/api/auth/sso/callback/idp_01kg9pybp0f88rpgmx0nqf2a81".to_owned();
+            let purpose = Purpose::SignIn { return_to: long.clone(), fresh: true };
+            tickets.issue(provider, Redirect { uri, is_own: true }, purpose, now).unwrap()
         };
         let (one, other) = (issue(), issue());
         let ticket = tickets.open_ticket(&one.cookie).unwrap();

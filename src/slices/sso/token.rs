@@ -14,7 +14,7 @@ use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny, value::StrDeserializer},
 };
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
 use tenantd_auth::RefusalReason;
 use tenantd_base::clock::Timestamp;
@@ -27,8 +27,12 @@ const MAX_TOKEN_BYTES: usize = 64 << 10;
 const MAX_KEY_ID: usize = 255;
 /// The length of an 8192-bit number in base64, the longest that is supported.
 const MAX_NUMBER: usize = 1366;
+/// The minimum size of an RSA key. ring rounds sizes up to whole bytes, so it would also accept a few bits less.
+const MIN_RSA_BITS: usize = 2048;
+/// The values of `typ` in the header of an ID token and of signed user information.
+const ID_TOKEN_TYPES: [&str; 3] = ["JWT", "JOSE", "application/jwt"];
 /// The tolerated difference of a provider's clock.
-const LEEWAY: Duration = Duration::from_mins(1);
+pub(super) const LEEWAY: Duration = Duration::from_mins(1);
 
 /// The supported signature algorithms, all asymmetric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -104,7 +108,13 @@ impl PublishedKey {
         // RFC 7518 forbids leading zeros, but some providers send one.
         let number = |text: Option<String>| bytes(text).map(|bytes| bytes.into_iter().skip_while(|byte| *byte == 0).collect());
         let material = match (self.kty.as_str(), self.crv.as_deref()) {
-            ("RSA", _) => Material::Rsa { modulus: number(self.n)?, exponent: number(self.e)? },
+            ("RSA", _) => {
+                let modulus: Vec<u8> = number(self.n)?;
+                if bits(&modulus) < MIN_RSA_BITS {
+                    return None;
+                }
+                Material::Rsa { modulus, exponent: number(self.e)? }
+            }
             ("EC", Some("P-256")) => Material::P256([vec![4], bytes(self.x)?, bytes(self.y)?].concat()),
             ("EC", Some("P-384")) => Material::P384([vec![4], bytes(self.x)?, bytes(self.y)?].concat()),
             ("OKP", Some("Ed25519")) => Material::Ed25519(bytes(self.x)?),
@@ -116,6 +126,11 @@ impl PublishedKey {
         };
         Some(Key { id: self.kid, algorithm, material })
     }
+}
+
+/// The size of a number without leading zeros.
+fn bits(number: &[u8]) -> usize {
+    number.first().map_or(0, |first| number.len() * 8 - first.leading_zeros() as usize)
 }
 
 /// A signature check with a matching key and algorithm.
@@ -180,8 +195,13 @@ impl Keys {
         self.0.is_empty()
     }
 
-    /// Returns the claims of a token if one of the keys has signed it.
+    /// Returns the claims of an ID token, or of user information, if one of the keys has signed it.
     pub(super) fn verify<T: DeserializeOwned>(&self, token: &str) -> Result<(Algorithm, T), TokenError> {
+        self.verify_typed(token, &ID_TOKEN_TYPES)
+    }
+
+    /// Returns the claims of a token of one of these types if one of the keys has signed it.
+    pub(super) fn verify_typed<T: DeserializeOwned>(&self, token: &str, types: &[&str]) -> Result<(Algorithm, T), TokenError> {
         #[derive(Deserialize)]
         struct Header {
             alg: String,
@@ -196,8 +216,8 @@ impl Keys {
         let (signed, signature) = token.rsplit_once('.').ok_or(BAD_TOKEN)?;
         let (header, payload) = signed.split_once('.').ok_or(BAD_TOKEN)?;
         let header: Header = part(header)?;
-        let is_jwt = |name: &String| ["JWT", "JOSE", "application/jwt"].iter().any(|known| name.eq_ignore_ascii_case(known));
-        if header.crit.is_some() || !header.typ.as_ref().is_none_or(is_jwt) {
+        let is_known = |name: &String| types.iter().any(|known| name.eq_ignore_ascii_case(known));
+        if header.crit.is_some() || !header.typ.as_ref().is_none_or(is_known) {
             return Err(BAD_TOKEN);
         }
         let algorithm = Algorithm::parse(&header.alg).ok_or(BAD_SIGNATURE)?;
@@ -251,6 +271,15 @@ pub(super) struct Person {
     pub(super) email: Option<String>,
     pub(super) email_verified: Option<bool>,
     pub(super) name: Option<String>,
+    /// When the person authenticated, in seconds since 1970.
+    pub(super) auth_time: Option<f64>,
+    /// The session at the provider.
+    pub(super) sid: Option<String>,
+    /// The class of the authentication.
+    pub(super) acr: Option<String>,
+    /// All other claims.
+    #[serde(flatten)]
+    pub(super) others: Map<String, Value>,
 }
 
 /// The claims of an ID token.
@@ -272,14 +301,14 @@ struct IdToken {
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
-enum Audience {
+pub(super) enum Audience {
     One(String),
     Several(Vec<String>),
 }
 
 impl Audience {
     /// Whether the token is for this client only. Another recipient could have forwarded a shared token.
-    fn is_only(&self, client: &str) -> bool {
+    pub(super) fn is_only(&self, client: &str) -> bool {
         match self {
             Self::One(found) => found == client,
             Self::Several(found) => !found.is_empty() && found.iter().all(|found| found == client),
@@ -363,7 +392,7 @@ mod tests {
         let found = |name: &str| subject(&keys, document["others"][name].as_str().unwrap());
         assert_eq!(found("HS256"), Err(BAD_SIGNATURE));
         assert_eq!(found("none"), Err(BAD_SIGNATURE));
-        assert_eq!(found("short key"), Err(BAD_SIGNATURE), "1024 bits");
+        assert_eq!(found("short key"), Err(TokenError::UnknownKey), "1024 bits");
         assert_eq!(found("crit"), Err(BAD_TOKEN));
         assert_eq!(found("unknown key"), Err(TokenError::UnknownKey));
         assert_eq!(found("key of another kind"), Err(TokenError::UnknownKey));
@@ -371,6 +400,18 @@ mod tests {
         for nonsense in ["", ".", "..", "a.b", "a.b.c", "e30.e30.e30", "e30.e30.e30.e30"] {
             assert!(subject(&keys, nonsense).is_err(), "{nonsense}");
         }
+    }
+
+    #[test]
+    fn an_rsa_key_has_at_least_2048_bits() {
+        let key = |first: u8, length: usize| {
+            let modulus = [vec![first], vec![255; length - 1]].concat();
+            let key = json!({"kty": "RSA", "e": "AQAB", "n": BASE64URL_NOPAD.encode(&modulus)});
+            Keys::read(json!({"keys": [key]}).to_string().as_bytes()).unwrap()
+        };
+        assert!(!key(0x80, 256).is_empty(), "2048 bits");
+        assert!(key(0x7f, 256).is_empty(), "2047 bits, which ring would accept");
+        assert!(key(0xff, 128).is_empty(), "1024 bits");
     }
 
     #[test]

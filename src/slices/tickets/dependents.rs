@@ -34,7 +34,7 @@ fn query(tenant_id: TenantId, reach: &Reach, subject: Subject) -> TicketQuery {
         tags: Vec::new(),
         sla_states: Vec::new(),
         dedup_key: None,
-        parents: Vec::new(),
+        parents: None,
         external_system: None,
         external_id: None,
         created_after: None,

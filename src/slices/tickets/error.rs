@@ -21,6 +21,11 @@ pub enum TicketError {
     InvalidTransition { from: Status, to: Status },
     #[error("an open ticket has the same dedup_key")]
     Duplicate(TicketLink),
+    /// What a contact cannot do with a ticket in this status.
+    #[error("a ticket that is {status:?} cannot be {act} in the portal")]
+    NotInPortal { status: Status, act: &'static str },
+    #[error("the contact created {most} records within an hour")]
+    TooManyFromContact { most: usize, retry_after_seconds: u64 },
     /// The failed items of an all-or-nothing request, by position.
     #[error("{} items failed", items.len())]
     Bulk { member: &'static str, items: Vec<(usize, TicketError)> },

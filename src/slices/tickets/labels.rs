@@ -1,18 +1,21 @@
 //! The names of what tickets refer to, looked up in the directory once per page.
 //!
 //! A ticket can refer to a device or contact of another organization, for example after one of them has moved. Readers who
-//! cannot see that organization get only the id.
+//! cannot see that organization get only the id. They do not see references to tickets of that organization.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tenantd_base::{
     access::Reach,
-    id::{DeviceId, OrganizationId, TenantId, UserId},
+    id::{DeviceId, OrganizationId, TenantId, TicketId, UserId},
 };
 use tenantd_directory::{self as directory, PersonKind};
 use tenantd_store::{Read, StoreError};
 
-use super::model::{Comment, Ticket};
+use super::{
+    model::{Comment, Ticket, TicketLink},
+    repo,
+};
 
 /// The name of a person, and the email address if it is known.
 #[derive(Clone, Debug)]
@@ -26,6 +29,8 @@ pub(super) struct Labels {
     organizations: HashMap<OrganizationId, String>,
     people: HashMap<UserId, Person>,
     devices: HashMap<DeviceId, String>,
+    /// The tickets that the reader may not see.
+    unseen: HashSet<TicketId>,
 }
 
 impl Labels {
@@ -48,6 +53,9 @@ impl Labels {
                 {
                     labels.devices.insert(*device, found.name);
                 }
+            }
+            for link in ticket.parent.iter().chain(&ticket.merged_into) {
+                labels.add_link(tx, tenant, reach, link)?;
             }
         }
         Ok(labels)
@@ -81,6 +89,18 @@ impl Labels {
         Ok(())
     }
 
+    fn add_link(&mut self, tx: &impl Read, tenant: TenantId, reach: &Reach, link: &TicketLink) -> Result<(), StoreError> {
+        if !is_seen(tx, tenant, reach, link.number)? {
+            self.unseen.insert(link.id);
+        }
+        Ok(())
+    }
+
+    /// Returns a reference to another ticket, unless the reader may not see that ticket.
+    pub(super) fn link(&self, link: Option<TicketLink>) -> Option<TicketLink> {
+        link.filter(|link| !self.unseen.contains(&link.id))
+    }
+
     /// Returns the id if the directory does not have the organization, or the reader may not see it.
     pub(super) fn organization(&self, id: OrganizationId) -> String {
         self.organizations.get(&id).cloned().unwrap_or_else(|| id.to_string())
@@ -93,4 +113,12 @@ impl Labels {
     pub(super) fn device(&self, id: DeviceId) -> String {
         self.devices.get(&id).cloned().unwrap_or_else(|| id.to_string())
     }
+}
+
+/// Whether a reader may see the ticket with this number. A ticket that no longer exists had an organization that is unknown.
+pub(super) fn is_seen(tx: &impl Read, tenant: TenantId, reach: &Reach, number: u64) -> Result<bool, StoreError> {
+    if *reach == Reach::Everything {
+        return Ok(true);
+    }
+    Ok(repo::get(tx, tenant, number)?.is_some_and(|ticket| reach.covers(Some(ticket.organization_id))))
 }

@@ -76,6 +76,7 @@ impl Tickets {
             api::TicketApi::new(service.clone(), store.clone()),
             api::NotesApi { service: service.clone(), store: store.clone() },
             api::HistoryApi { store: store.clone() },
+            api::PortalApi { service: service.clone(), store: store.clone() },
             api::SlaApi { service: service.clone(), store: store.clone() },
         )
     }

@@ -6,6 +6,7 @@ mod changes;
 mod create;
 mod notes;
 mod policy;
+mod portal;
 mod upkeep;
 
 pub use change::TicketChange;
@@ -13,6 +14,7 @@ pub(super) use changes::field_values;
 pub use create::NewTicket;
 pub(super) use notes::plan_time_entry;
 pub use notes::{NewComment, NewTimeEntry};
+pub(super) use portal::{NewPortalTicket, PortalContact, can_close, can_reopen, public_comments, takes_comments};
 
 use std::{sync::Arc, time::Duration};
 

@@ -33,7 +33,11 @@ impl From<TicketError> for LocalError {
             TicketError::Duplicate(_) => step("already_exists", error.to_string()),
             // Another change came first. A retry sees it.
             TicketError::Stale(_) => Self::Step(StepError::retryable("version_conflict", error.to_string())),
-            TicketError::OtherTarget | TicketError::Bulk { .. } | TicketError::Event(_) => step("ticket_failed", error.to_string()),
+            TicketError::OtherTarget
+            | TicketError::NotInPortal { .. }
+            | TicketError::TooManyFromContact { .. }
+            | TicketError::Bulk { .. }
+            | TicketError::Event(_) => step("ticket_failed", error.to_string()),
         }
     }
 }

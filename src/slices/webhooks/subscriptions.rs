@@ -36,7 +36,15 @@ use super::{
 const CACHED_TENANTS: u64 = 10_000;
 const CACHED_OWNERS: u64 = 10_000;
 /// The tables that the rights of users and keys depend on.
-const RIGHTS: [TableName; 4] = [catalog::USERS, catalog::API_KEYS, catalog::CREDENTIALS, catalog::IDENTITY_PROVIDERS];
+const RIGHTS: [TableName; 7] = [
+    catalog::USERS,
+    catalog::ROLES,
+    catalog::API_KEYS,
+    catalog::CREDENTIALS,
+    catalog::FACTORS,
+    catalog::SIGN_IN_POLICIES,
+    catalog::IDENTITY_PROVIDERS,
+];
 const USER_AGENT: &str = concat!("tenantd/", env!("CARGO_PKG_VERSION"));
 
 /// An endpoint that is ready to receive.
@@ -135,7 +143,7 @@ pub(super) struct Subscriptions {
     holders: Holders,
     clocks: Clocks,
     /// What users and keys may read, cached until rights change.
-    readable: Arc<VersionedCache<(TenantId, String), ReadAccess, 4>>,
+    readable: Arc<VersionedCache<(TenantId, String), ReadAccess, 7>>,
 }
 
 /// What a user or key may read.

@@ -2,13 +2,14 @@
 
 use tenantd_base::{
     authority::Lacking,
+    clock::Timestamp,
     fault::{Fault, listed},
     id::RunId,
     programs::ProgramError,
     quotas::QuotaExceeded,
     versions::Stale,
 };
-use tenantd_store::{StoreError, steps::StepError};
+use tenantd_store::{StoreError, events::Actor, steps::StepError};
 
 use super::model::RunStatus;
 
@@ -49,6 +50,9 @@ pub enum WorkflowError {
     NotPossible { from: RunStatus, action: &'static str },
     #[error("no matching step waits for an approval")]
     NoApproval,
+    /// The decision came too late.
+    #[error("the step {path} is already decided")]
+    Decided { path: String, by: Box<Actor>, at: Timestamp, approved: bool },
     #[error("the caller may not approve or reject")]
     NotAnApprover { roles: Vec<String> },
     /// Or the person behind the caller's key requested it.

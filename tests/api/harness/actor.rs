@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 pub fn client(data_directory: &Path) -> reqwest::Client {
     // Installing the provider twice in one process is not an error.
@@ -76,6 +76,12 @@ impl Actor {
 
     pub fn delete(&self, path: &str) -> Call {
         self.call("DELETE", path)
+    }
+
+    /// Confirms that it is them, as a person does before a sensitive change in an old session.
+    pub async fn confirm(&self) {
+        let reply = self.post("/api/auth/confirm").json(json!({"password": super::PASSWORD})).send().await;
+        assert_eq!(reply.status, 200, "{}", reply.text);
     }
 }
 

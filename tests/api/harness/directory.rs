@@ -2,7 +2,8 @@
 
 use tenantd_base::{
     access::Role,
-    id::{OrganizationId, TenantId},
+    id::{OrganizationId, RoleId, TenantId},
+    versions::ExpectedVersion,
 };
 use tenantd_directory::{Device, DeviceClass, Directory, DirectoryError, NewOrganization, NewUser, Standing};
 use tenantd_store::{
@@ -44,9 +45,15 @@ impl Tenant<'_> {
             external_id: None,
             email: Some(email.to_owned()),
             name: email.to_owned(),
-            standing: Standing::Staff { role },
+            standing: Standing::Staff { role: role.into(), organization_ids: None },
         };
         self.put(move |directory, tx, act| directory.create_user(tx, act, &new)).await;
+    }
+
+    /// Removes a role that rules still give, as an import of rules without their role does.
+    pub async fn lose_role(&self, role: &str) {
+        let role: RoleId = role.parse().unwrap();
+        self.put(move |directory, tx, act| directory.remove_role(tx, act, role, &ExpectedVersion::Any, 0)).await;
     }
 
     /// Creates a device of an organization and returns its id.

@@ -2,6 +2,7 @@
 //! background task may have failed.
 
 mod actor;
+pub mod authenticator;
 #[path = "../../../src/kernel/egress/tests/certificates.rs"]
 pub mod certificates;
 mod directory;
@@ -16,6 +17,8 @@ mod fill;
 pub mod forge;
 mod log;
 pub mod oidc;
+pub mod passkey;
+pub mod portal;
 mod receiver;
 pub mod stream;
 
@@ -31,7 +34,7 @@ use tenantd_base::{
 };
 use tenantd_store::{DataDirectory, catalog};
 
-pub use actor::{Actor, Reply};
+pub use actor::{Actor, Call, Reply};
 pub use endpoint::{Endpoint, WEBHOOKS};
 pub use log::Log;
 pub use receiver::{Received, Receiver, Script};

@@ -26,7 +26,7 @@ pub struct Twist {
     /// Replaces valid claims; null removes one.
     pub claims: Value,
     pub signature: Signature,
-    /// Whether only the user information has the address, not the token.
+    /// Whether only the user information has the address and the groups, not the token.
     pub email_elsewhere: bool,
 }
 
@@ -154,6 +154,20 @@ impl Provider {
         books.key_id = format!("{}-next", books.key_id);
     }
 
+    /// A token that reports the end of a session. `claims` replaces valid claims; null removes one.
+    pub fn logout_token(&self, claims: Value) -> String {
+        let mut books = self.books();
+        books.issued += 1;
+        let mut token = json!({
+            "iss": self.issuer(), "aud": CLIENT_ID, "iat": books.now, "exp": books.now + 120,
+            "jti": format!("logout-{}", books.issued), "events": {"http://schemas.openid.net/event/backchannel-logout": {}},
+        });
+        let members = token.as_object_mut().unwrap();
+        members.extend(claims.as_object().unwrap().clone());
+        members.retain(|_, value| !value.is_null());
+        books.sign_typed(&token, "logout+jwt")
+    }
+
     pub fn requests(&self, path: &str) -> usize {
         self.books().requests.get(path).copied().unwrap_or(0)
     }
@@ -230,6 +244,7 @@ impl Books {
                     "token_endpoint": format!("{issuer}/token"),
                     "userinfo_endpoint": format!("{issuer}/userinfo"),
                     "jwks_uri": format!("{issuer}/keys"),
+                    "end_session_endpoint": format!("{issuer}/end-session"),
                     "authorization_response_iss_parameter_supported": self.names_itself,
                     "response_types_supported": ["code"],
                     "subject_types_supported": ["public"],
@@ -276,7 +291,7 @@ impl Books {
         claims.extend(grant.claims.as_object().unwrap().clone());
         let access = format!("access-{}", BASE64URL_NOPAD.encode(Value::Object(claims.clone()).to_string().as_bytes()));
         if self.twist.email_elsewhere {
-            claims.retain(|name, _| !name.starts_with("email"));
+            claims.retain(|name, _| !name.starts_with("email") && name != "groups");
         }
         claims.extend(self.twist.claims.as_object().cloned().unwrap_or_default());
         claims.retain(|_, value| !value.is_null());
@@ -285,13 +300,17 @@ impl Books {
     }
 
     fn sign(&self, claims: &Value) -> String {
+        self.sign_typed(claims, "JWT")
+    }
+
+    fn sign_typed(&self, claims: &Value, kind: &str) -> String {
         let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
         let algorithm = match self.twist.signature {
             Signature::Honest | Signature::Forged => "ES256",
             Signature::None => "none",
             Signature::HmacOfPublicKey | Signature::HmacOfSecret => "HS256",
         };
-        let signed = format!("{}.{}", part(&json!({"alg": algorithm, "kid": self.key_id, "typ": "JWT"})), part(claims));
+        let signed = format!("{}.{}", part(&json!({"alg": algorithm, "kid": self.key_id, "typ": kind})), part(claims));
         let hmac = |key: &[u8]| {
             let mut mac = Hmac::<Sha256>::new_from_slice(key).unwrap();
             mac.update(signed.as_bytes());

@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use crate::chart::{BOTTOM, HEIGHT, LEFT, WIDTH, number, one};
+use crate::chart::{BOTTOM, HEIGHT, LEFT, WIDTH, axis_label, number, one};
 
 /// The dashes of the lines. There are no more lines than dashes.
 const DASHES: [&str; 5] = ["none", "7 3", "2 3", "12 3 2 3", "1 5"];
@@ -100,8 +100,8 @@ impl Lines {
                 title id=(title) { (self.title) }
                 desc id=(description) { (self.description) }
                 line.axis x1=(LEFT) y1=(bottom) x2=(WIDTH) y2=(bottom) {}
-                text.label x=(LEFT - 6.0) y="12" text-anchor="end" { (number(top)) }
-                text.label x=(LEFT - 6.0) y=(bottom) text-anchor="end" { (number(self.floor)) }
+                text.label x=(LEFT - 6.0) y="12" text-anchor="end" { (axis_label(top)) }
+                text.label x=(LEFT - 6.0) y=(bottom) text-anchor="end" { (axis_label(self.floor)) }
                 @for (place, (line, dashes)) in self.rows.iter().zip(DASHES).enumerate() {
                     g class={ "line line-" (place) } {
                         title { (line.name) }

@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(Unit::of("api_request_p95_ms").text(6.848), "6.85 ms");
         assert_eq!(Unit::of("sla_met_percent").text(100.0), "100 %");
         assert_eq!(Unit::of("quota_stored_bytes_limit").text(21_474_836_480.0), "21.47 GB");
-        assert_eq!(Unit::of("api_requests").text(28_365.0), "28365");
+        assert_eq!(Unit::of("api_requests").text(28_365.0), "28,365");
     }
 
     #[test]

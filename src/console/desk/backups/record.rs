@@ -11,11 +11,13 @@ use crate::desk::{
 pub(super) struct Report {
     pub(super) data: Vec<Row>,
     pub(super) page: PageInfo,
+    /// Missing if the filters are refused.
+    #[serde(default)]
     pub(super) summary: Summary,
 }
 
 /// The totals over all organizations that match.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Summary {
     pub(super) organizations: u64,
     pub(super) states: States,
@@ -24,7 +26,7 @@ pub(super) struct Summary {
     pub(super) rpo: Ages,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct States {
     pub(super) critical: u64,
     pub(super) unprotected: u64,
@@ -94,7 +96,7 @@ pub(super) struct Explanation {
     pub(super) sum: u32,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Devices {
     pub(super) total: u64,
     pub(super) eligible: u64,
@@ -110,7 +112,7 @@ pub(super) struct Last {
 }
 
 /// Devices by the age of their newest restore point.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub(super) struct Ages {
     pub(super) ok: u64,
     pub(super) at_risk: u64,

@@ -10,10 +10,10 @@ use super::{
     vm::{Vm, vm_rows},
 };
 use crate::{
-    components::{Tone, bar, card, curl, empty, page_head},
+    components::{Tone, bar, card, curl, empty, grouped, page_head},
     desk::{
         Content, Reply,
-        organizations::{counted, is_correctable, name_of, pages},
+        organizations::{counted, name_of, pages},
         records::PageInfo,
     },
     form::{Fields, Shown},
@@ -49,18 +49,11 @@ pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     }
 }
 
-/// The list, with what was refused. A filter that the API refuses is shown with the reason, so that the reader can correct it.
+/// The list, with what was refused.
 pub(super) async fn page(visitor: &Visitor<'_>, refusal: Option<Refusal>) -> Result<Reply, Refusal> {
     let query = visitor.query();
     let target = query.clone().or("limit", "50").with("include_total", "true").at(VMS_API);
-    let (list, refusal) = match visitor.read::<VmList>(&target).await {
-        Ok(list) => (list, refusal),
-        Err(refused) if is_correctable(&refused) => {
-            let page = PageInfo { next_cursor: None, total: None };
-            (VmList { data: Vec::new(), page, groups: Vec::new() }, Some(refused))
-        }
-        Err(refused) => return Err(refused),
-    };
+    let list: VmList = visitor.read(&target).await?;
     let offered = filters::offered(visitor).await?;
     let body = html! {
         (head(&list, &target, visitor))
@@ -120,7 +113,7 @@ fn groups(list: &VmList, query: &Query) -> Markup {
                         @let percent = share(group.count, all);
                         tr {
                             td.main { (group_name(by, group, query)) }
-                            td { (group.count) }
+                            td { (grouped(group.count)) }
                             td { (bar(percent, Tone::Accent, &format!("{percent} %"))) }
                         }
                     }

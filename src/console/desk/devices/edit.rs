@@ -31,7 +31,7 @@ use crate::{
 /// The choices that a field offers. Beyond them, the name is entered.
 const MOST_CHOICES: usize = 200;
 
-pub(in crate::desk) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let mut fields = Fields::default();
     fields.set("organization_id", visitor.query().first("organization_id"));
     fields.set("class", "workstation");
@@ -39,7 +39,7 @@ pub(in crate::desk) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal>
     new_page(&visitor, &fields, None).await
 }
 
-pub(in crate::desk) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let mut body = fields.filled(&["name", "class", "lifecycle", "site"]);
     match find(&visitor, "organizations", fields.get("organization_id"), None).await? {
@@ -91,7 +91,7 @@ async fn new_page(visitor: &Visitor<'_>, fields: &Fields, refusal: Option<&Refus
     Ok(form.page(visitor, shown, &inputs))
 }
 
-pub(in crate::desk) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let device = device(&visitor).await?;
     edit_page(&visitor, &device, &values(&device), None).await
 }
@@ -110,7 +110,7 @@ fn values(device: &Device) -> Fields {
     fields
 }
 
-pub(in crate::desk) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let device = device(&visitor).await?;
     let fields = visitor.fields();
     let outcome = match patch(&device, &fields) {
@@ -207,12 +207,12 @@ fn changed_fields(device: &Device, shown: &str, typed: &str) -> Result<Map<Strin
     Ok(patch)
 }
 
-pub(in crate::desk) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let device = device(&visitor).await?;
     Ok(deletion(&visitor, &device).await?.show(&visitor))
 }
 
-pub(in crate::desk) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let device = device(&visitor).await?;
     deletion(&visitor, &device).await?.act(&visitor).await
 }

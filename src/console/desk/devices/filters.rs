@@ -95,7 +95,7 @@ pub(super) fn controls(query: &Query, offered: &Offered, visitor: &Visitor<'_>, 
 }
 
 /// The filter that finds the devices with a program. `None` if its name would mean something else in a filter.
-pub(in crate::desk) fn software_filter(program: &str) -> Option<String> {
+pub(crate) fn software_filter(program: &str) -> Option<String> {
     // A comma separates the values of a filter, so only the text before it can be asked for.
     let (start, rest) = program.split_once(',').map_or((program, None), |(start, rest)| (start.trim(), Some(rest)));
     let is_plain = !start.is_empty() && !start.contains(['<', '>', '=', '*']);
@@ -108,12 +108,12 @@ pub(super) fn filters_only(query: &Query) -> Query {
 }
 
 /// All values of a parameter, joined as the API accepts them.
-pub(in crate::desk) fn chosen(query: &Query, name: &str) -> String {
+pub(crate) fn chosen(query: &Query, name: &str) -> String {
     query.pairs().filter(|(known, _)| *known == name).map(|(_, value)| value).collect::<Vec<_>>().join(",")
 }
 
 /// A `select` that keeps several values, which only a URL can have.
-pub(in crate::desk) fn select(query: &Query, name: &str, label: &str, mut choices: Vec<(String, String)>) -> Markup {
+pub(crate) fn select(query: &Query, name: &str, label: &str, mut choices: Vec<(String, String)>) -> Markup {
     let value = chosen(query, name);
     if !choices.iter().any(|(known, _)| *known == value) {
         let words = value.split(',').map(name_of).collect::<Vec<_>>().join(" or ");
@@ -122,11 +122,11 @@ pub(in crate::desk) fn select(query: &Query, name: &str, label: &str, mut choice
     html! { label { (label) select name=(name) { (options(&choices, &value)) } } }
 }
 
-pub(in crate::desk) fn any_of(values: &[&str]) -> Vec<(String, String)> {
+pub(crate) fn any_of(values: &[&str]) -> Vec<(String, String)> {
     or_none("Any", choices(values))
 }
 
-pub(in crate::desk) fn pairs(values: &[(&str, &str)]) -> Vec<(String, String)> {
+pub(crate) fn pairs(values: &[(&str, &str)]) -> Vec<(String, String)> {
     values.iter().map(|(value, name)| ((*value).to_owned(), (*name).to_owned())).collect()
 }
 
@@ -185,7 +185,7 @@ fn chips(query: &Query, organizations: &[(String, String)]) -> Markup {
     }
 }
 
-pub(in crate::desk) fn without_pair(query: &Query, name: &str, value: &str) -> Query {
+pub(crate) fn without_pair(query: &Query, name: &str, value: &str) -> Query {
     let mut text = Serializer::new(String::new());
     text.extend_pairs(query.pairs().filter(|pair| *pair != (name, value) && pair.0 != "cursor"));
     Query::parse(&text.finish())

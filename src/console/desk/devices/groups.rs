@@ -10,7 +10,7 @@ use super::{
     filters::{GROUPS, filters_only, software_filter},
 };
 use crate::{
-    components::{Tone, bar, card, curl, empty, facts, page_head},
+    components::{Tone, bar, card, curl, empty, facts, grouped, page_head},
     desk::{
         Content,
         organizations::{counted, name_of},
@@ -23,13 +23,15 @@ use crate::{
 /// The most groups that a page shows.
 const MOST: usize = 100;
 
-#[derive(Debug, Deserialize)]
+/// The report. Nothing if the filters are refused.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
 struct Report {
     groups: Groups,
     totals: Totals,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Groups {
     values: Vec<Group>,
     others: u64,
@@ -44,7 +46,7 @@ struct Group {
     count: u64,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 struct Totals {
     organizations: u64,
     health: BTreeMap<String, u64>,
@@ -114,7 +116,7 @@ fn table(title: &str, by: &str, groups: &Groups, query: &Query) -> Markup {
                         @let percent = share(group.count, groups.devices);
                         tr {
                             td.main { (name(by, group, query)) }
-                            td { (group.count) }
+                            td { (grouped(group.count)) }
                             td { (bar(percent, Tone::Accent, &format!("{percent} %"))) }
                         }
                     }

@@ -23,15 +23,15 @@ use crate::{
 };
 
 /// The list, or the devices counted by a field, or the packages that match.
-pub(in crate::desk) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     show(visitor, None).await
 }
 
-pub(in crate::desk) async fn save_view(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn save_view(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     follow(visitor, VIEWS.save(&visitor).await).await
 }
 
-pub(in crate::desk) async fn delete_view(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn delete_view(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     follow(visitor, VIEWS.delete(&visitor).await).await
 }
 
@@ -91,7 +91,7 @@ async fn devices(visitor: Visitor<'_>, query: &Query, controls: &Markup) -> Resu
 }
 
 /// Devices as a table, with their organization if they can have different ones.
-pub(in crate::desk) fn device_rows(devices: &[DeviceRow], with_organization: bool, visitor: &Visitor<'_>) -> Markup {
+pub(crate) fn device_rows(devices: &[DeviceRow], with_organization: bool, visitor: &Visitor<'_>) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="Devices" {
             table.list data-rows {

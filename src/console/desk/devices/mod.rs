@@ -3,6 +3,7 @@
 mod edit;
 mod filters;
 mod groups;
+mod history;
 mod list;
 mod one;
 mod packages;

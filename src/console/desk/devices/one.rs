@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use tenantd_base::access::Scope;
 
 use super::{
-    PATH,
+    PATH, history,
     record::{Device, device, state_badge},
     sections,
 };
@@ -20,10 +20,11 @@ use crate::{
     visitor::Visitor,
 };
 
-pub(in crate::desk) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let device = device(&visitor).await?;
     let with_it = Query::default().with("device_id", &device.id);
     let found = tickets(&visitor, &with_it).await?;
+    let history = history::history(&visitor, &device).await?;
     let clock = visitor.clock;
     let body = html! {
         (trail(&[(PATH, "Devices")]))
@@ -40,7 +41,7 @@ pub(in crate::desk) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal
                 (card("Agent", &sections::agent(&device, &visitor)))
                 (card("System", &sections::system(&device, clock)))
                 (card("Updates", &sections::updates(&device, clock)))
-                (card("Backup", &sections::backup(&device, clock)))
+                (card("Backup", &html! { (sections::backup(&device, clock)) @if let Some(history) = &history { (history.show()) } }))
                 (card("Warranty", &sections::warranty(&device, clock)))
                 (card("Security", &sections::security(&device)))
             }

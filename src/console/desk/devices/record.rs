@@ -16,7 +16,7 @@ use crate::{
 
 /// A device in a list.
 #[derive(Debug, Deserialize)]
-pub(in crate::desk) struct DeviceRow {
+pub(crate) struct DeviceRow {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) class: String,
@@ -183,14 +183,14 @@ pub(super) struct Warranty {
 }
 
 #[derive(Debug, Deserialize)]
-pub(in crate::desk) struct Backup {
-    pub(in crate::desk) eligible: bool,
-    pub(in crate::desk) protected: bool,
-    pub(in crate::desk) last_success_at: Option<String>,
+pub(crate) struct Backup {
+    pub(crate) eligible: bool,
+    pub(crate) protected: bool,
+    pub(crate) last_success_at: Option<String>,
 }
 
 impl Backup {
-    pub(in crate::desk) fn badge(&self) -> Markup {
+    pub(crate) fn badge(&self) -> Markup {
         match (self.eligible, self.protected) {
             (true, true) => badge(Tone::Good, "Protected"),
             (true, false) => badge(Tone::Bad, "Not protected"),
@@ -211,12 +211,12 @@ pub(super) fn state_badge(state: &str) -> Markup {
 }
 
 /// A size in the units in which disks are sold.
-pub(in crate::desk) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     scaled(bytes, 1000.0, ["B", "kB", "MB", "GB", "TB", "PB"])
 }
 
 /// A size in the units in which memory is sold.
-pub(in crate::desk) fn memory_size(bytes: u64) -> String {
+pub(crate) fn memory_size(bytes: u64) -> String {
     scaled(bytes, 1024.0, ["B", "KiB", "MiB", "GiB", "TiB", "PiB"])
 }
 

@@ -10,7 +10,7 @@ use crate::{
         Reply,
         organizations::{RecordForm, is_correctable, trail},
     },
-    form::{Control, Fields, Shown},
+    form::{Control, Fields, Shown, list_field},
     query::Query,
     refusal::Refusal,
     visitor::Visitor,
@@ -25,6 +25,10 @@ pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
 
 pub(super) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let tenant = tenant(&visitor).await?;
+    // The form was sent before, and tenantd still removes the records of the tenant.
+    if let Some(list) = visitor.list_without().filter(|_| tenant.status == "deleting") {
+        return Ok(Reply::SeeOther(list));
+    }
     let fields = visitor.fields();
     // Without a word in the field the API refuses the request, because it names no tenant.
     let target = Query::default().with(CONFIRM, fields.get(CONFIRM)).at(&tenant.api());
@@ -50,6 +54,7 @@ fn page(visitor: &Visitor<'_>, tenant: &Tenant, fields: &Fields, refusal: Option
     };
     let shown = Shown { fields, refusal };
     let inputs = html! {
+        (list_field(PATH))
         p { "Export the tenant first if you may need its data. Run this on the server:" }
         (code_block("sh", &format!("tenantd export --tenant {0} --output {0}.ndjson", tenant.slug)))
         p { "Enter the slug " code { (tenant.slug) } " to confirm that you delete the right tenant." }

@@ -7,14 +7,16 @@ use crate::{
     components::{curl, empty, page_head, words},
     desk::{
         Content, Reply,
-        organizations::{counted, optional, pages, trail},
+        organizations::{choices, counted, optional, or_none, pages, trail},
         records::List,
     },
+    form::options,
     query::Query,
     refusal::Refusal,
     visitor::Visitor,
 };
 
+const STATUSES: [&str; 4] = ["active", "suspended", "preparing", "deleting"];
 const HEADS: [&str; 7] = ["Name", "Slug", "Kind", "Status", "Events", "Last event", "Expires"];
 
 pub(super) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
@@ -34,7 +36,7 @@ pub(super) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
         ))
         (filter(&query))
         @if tenants.data.is_empty() {
-            (empty("No tenant has this slug. Enter the whole slug, or remove the filter."))
+            (empty("No tenant matches. Enter the whole slug, or remove a filter."))
         } @else {
             (table(&tenants.data, &visitor))
         }
@@ -44,10 +46,12 @@ pub(super) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
 }
 
 fn filter(query: &Query) -> Markup {
-    let kept = query.pairs().filter(|(name, _)| !matches!(*name, "slug" | "cursor"));
+    let kept = query.pairs().filter(|(name, _)| !matches!(*name, "slug" | "status" | "cursor"));
+    let statuses = or_none("Any", choices(&STATUSES));
     html! {
         form.filter method="get" action=(PATH) role="search" aria-label="Filter tenants" data-filter {
             label { "Slug" input type="search" name="slug" value=(query.first("slug")) maxlength="63"; }
+            label { "Status" select name="status" { (options(&statuses, query.first("status"))) } }
             @for (name, value) in kept { input type="hidden" name=(name) value=(value); }
             button { "Apply" }
         }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// The parts of a score: the most points, and what they are for.
-pub(in crate::desk) const PARTS: [(&str, u32, &str); 5] = [
+pub(crate) const PARTS: [(&str, u32, &str); 5] = [
     ("Coverage", 25, "devices that are protected"),
     ("Recency", 30, "devices with a restore point that is new enough"),
     ("Success", 15, "jobs of the last 7 days that succeeded"),
@@ -63,12 +63,12 @@ struct Last {
 }
 
 #[derive(Debug, Deserialize)]
-pub(in crate::desk) struct Issue {
-    pub(in crate::desk) code: String,
-    pub(in crate::desk) severity: String,
-    pub(in crate::desk) device: Named,
-    pub(in crate::desk) since: String,
-    pub(in crate::desk) ticket: Option<String>,
+pub(crate) struct Issue {
+    pub(crate) code: String,
+    pub(crate) severity: String,
+    pub(crate) device: Named,
+    pub(crate) since: String,
+    pub(crate) ticket: Option<String>,
 }
 
 /// The backup status of an organization; nothing if the reader may not read backups.
@@ -123,7 +123,7 @@ impl ScoreParts {
     }
 }
 
-pub(in crate::desk) fn issues(issues: &[Issue], visitor: &Visitor<'_>) -> Markup {
+pub(crate) fn issues(issues: &[Issue], visitor: &Visitor<'_>) -> Markup {
     html! {
         h3 { "Devices with problems" }
         ul.lines {
@@ -139,7 +139,7 @@ pub(in crate::desk) fn issues(issues: &[Issue], visitor: &Visitor<'_>) -> Markup
     }
 }
 
-pub(in crate::desk) fn state_tone(state: &str) -> Tone {
+pub(crate) fn state_tone(state: &str) -> Tone {
     match state {
         "healthy" => Tone::Good,
         "warning" => Tone::Warn,
@@ -148,7 +148,7 @@ pub(in crate::desk) fn state_tone(state: &str) -> Tone {
     }
 }
 
-pub(in crate::desk) fn part_tone(percent: u32) -> Tone {
+pub(crate) fn part_tone(percent: u32) -> Tone {
     match percent {
         80.. => Tone::Good,
         60..80 => Tone::Warn,
@@ -156,7 +156,7 @@ pub(in crate::desk) fn part_tone(percent: u32) -> Tone {
     }
 }
 
-pub(in crate::desk) fn cap_words(code: &str) -> String {
+pub(crate) fn cap_words(code: &str) -> String {
     match code {
         "restore_test_too_old" => "No restore test within 90 days".to_owned(),
         "server_rpo_breached_twice" => "The newest restore point of a server is more than twice as old as allowed".to_owned(),
@@ -165,7 +165,7 @@ pub(in crate::desk) fn cap_words(code: &str) -> String {
     }
 }
 
-pub(in crate::desk) fn issue_words(code: &str) -> &str {
+pub(crate) fn issue_words(code: &str) -> &str {
     match code {
         "rpo_breached" => "Restore point too old",
         "rpo_at_risk" => "Restore point almost too old",

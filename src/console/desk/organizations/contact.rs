@@ -8,7 +8,7 @@ use tenantd_base::access::Scope;
 
 use super::{
     CONTACTS_API, Contact, Deletion, PATH, RecordForm, contact_choices, contacts, counted, is_correctable, optional, or_none,
-    organization_choices, parts::version_field, tickets, tickets_card, trail,
+    organization_choices, parts::version_field, portal, tickets, tickets_card, trail,
 };
 use crate::{
     components::{card, curl, facts, page_head},
@@ -23,12 +23,15 @@ use crate::{
     visitor::Visitor,
 };
 
+/// What a change of the organization or the address does.
+const ENDS_ACCESS: &str = "Another organization or address ends the contact's access to the portal.";
+
 impl Contact {
-    fn path(&self) -> String {
+    pub(super) fn path(&self) -> String {
         format!("/contacts/{}", self.id)
     }
 
-    fn api(&self) -> String {
+    pub(super) fn api(&self) -> String {
         format!("{CONTACTS_API}/{}", self.id)
     }
 
@@ -37,7 +40,7 @@ impl Contact {
         self.organization.as_ref().map_or_else(|| PATH.to_owned(), |organization| format!("{PATH}/{}", organization.id))
     }
 
-    fn trail(&self, with_contact: bool) -> Markup {
+    pub(super) fn trail(&self, with_contact: bool) -> Markup {
         let (above, path) = (self.above(), self.path());
         let mut links = vec![(PATH, "Organizations")];
         if let Some(organization) = &self.organization {
@@ -51,36 +54,51 @@ impl Contact {
 }
 
 /// The contact that the path names.
-async fn contact(visitor: &Visitor<'_>) -> Result<Contact, Refusal> {
+pub(super) async fn contact(visitor: &Visitor<'_>) -> Result<Contact, Refusal> {
     visitor.read(format!("{CONTACTS_API}/{}", segment(visitor.part("id")))).await
 }
 
-pub(in crate::desk) async fn show_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
-    let contact = contact(&visitor).await?;
+pub(crate) async fn show_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+    page(&visitor, None).await
+}
+
+/// The page, with why an action was refused.
+pub(super) async fn page(visitor: &Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, Refusal> {
+    let contact = contact(visitor).await?;
+    let access = portal::read(visitor, &contact).await?;
+    let fields = Fields::default();
     let open = Query::default().with("contact_id", &contact.id).with("status_category", "open");
-    let open_tickets = tickets(&visitor, &open).await?;
+    let open_tickets = tickets(visitor, &open).await?;
     let owned = Query::default().with("owner_id", &contact.id).with("sort", "name");
     let devices: List<DeviceRow> =
         visitor.read(owned.clone().with("limit", "20").with("include_total", "true").at(DEVICES_API)).await?;
     let body = html! {
         (contact.trail(false))
-        (head(&contact, &visitor))
+        (head(&contact, visitor))
+        (Shown { fields: &fields, refusal }.summary())
         div.split {
             div {
-                @if let Some(tickets) = &open_tickets { (tickets_card("Open tickets", tickets, &open, &visitor)) }
+                @if let Some(tickets) = &open_tickets { (tickets_card("Open tickets", tickets, &open, visitor)) }
                 (card("Devices", &html! {
                     @if devices.data.is_empty() {
                         p.muted { "This contact owns no device." }
                     } @else {
-                        (device_rows(&devices.data, false, &visitor))
+                        (device_rows(&devices.data, false, visitor))
                         p { a href=(owned.at("/devices")) { "Show " (counted(devices.page.total.unwrap_or_default(), "device", "devices")) } }
                     }
                 }))
             }
-            div { (card("Details", &details(&contact, &visitor))) }
+            div {
+                (card("Details", &details(&contact, visitor)))
+                @if let Some(access) = &access { (portal::access_card(access, &contact, visitor)) }
+            }
         }
     };
-    Ok(Reply::Page(Content::new(contact.name.clone(), body)))
+    let content = Content::new(contact.name.clone(), body);
+    Ok(Reply::Page(match refusal {
+        Some(refusal) => content.refused(refusal),
+        None => content,
+    }))
 }
 
 fn head(contact: &Contact, visitor: &Visitor<'_>) -> Markup {
@@ -141,7 +159,7 @@ fn details(contact: &Contact, visitor: &Visitor<'_>) -> Markup {
     ])
 }
 
-pub(in crate::desk) async fn edit_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn edit_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let contact = contact(&visitor).await?;
     let mut fields = Fields::default();
     fields.set("name", contact.name.clone());
@@ -151,7 +169,7 @@ pub(in crate::desk) async fn edit_contact(visitor: Visitor<'_>) -> Result<Reply,
     edit_page(&visitor, &contact, &fields, None).await
 }
 
-pub(in crate::desk) async fn change_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let contact = contact(&visitor).await?;
     let fields = visitor.fields();
     let mut body: Map<String, Value> = fields.patch(&["email", "external_id", "organization_id"]);
@@ -178,25 +196,25 @@ async fn edit_page(visitor: &Visitor<'_>, contact: &Contact, fields: &Fields, re
     let shown = Shown { fields, refusal };
     let inputs = html! {
         (contacts::inputs(shown))
-        (shown.field("organization_id", "Organization", Control::Choice(&organizations), "", false))
+        (shown.field("organization_id", "Organization", Control::Choice(&organizations), ENDS_ACCESS, false))
     };
     Ok(form.page(visitor, shown, &inputs))
 }
 
 /// Enables or disables the contact.
-pub(in crate::desk) async fn change_contact_status(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change_contact_status(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let contact = contact(&visitor).await?;
     let fields = visitor.fields();
     visitor.act(Method::PATCH, contact.api(), Some(json!({"status": fields.get("status")}))).await?;
     Ok(Reply::SeeOther(contact.path()))
 }
 
-pub(in crate::desk) async fn show_contact_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show_contact_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let contact = contact(&visitor).await?;
     Ok(deletion(&visitor, &contact).await?.show(&visitor))
 }
 
-pub(in crate::desk) async fn delete_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn delete_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let contact = contact(&visitor).await?;
     deletion(&visitor, &contact).await?.act(&visitor).await
 }

@@ -23,7 +23,7 @@ const STATUSES: [&str; 2] = ["active", "disabled"];
 const SORTS: [(&str, &str); 3] = [("name", "Name"), ("-updated_at", "Last changed"), ("-created_at", "Newest")];
 
 /// All contacts of an organization.
-pub(in crate::desk) async fn contacts(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn contacts(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let organization = organization(&visitor).await?;
     let path = format!("{}/contacts", organization.path());
     let query = visitor.query();
@@ -69,7 +69,7 @@ fn filter(query: &Query, path: &str) -> Markup {
     }
 }
 
-pub(in crate::desk) fn status_badge(status: &str) -> Markup {
+pub(crate) fn status_badge(status: &str) -> Markup {
     badge(if status == "active" { Tone::Good } else { Tone::Neutral }, &words(status))
 }
 
@@ -93,12 +93,12 @@ pub(super) fn table(contacts: &[Contact], visitor: &Visitor<'_>) -> Markup {
     }
 }
 
-pub(in crate::desk) async fn new_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn new_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let organization = organization(&visitor).await?;
     Ok(new_page(&visitor, &organization, &Fields::default(), None))
 }
 
-pub(in crate::desk) async fn create_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn create_contact(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let organization = organization(&visitor).await?;
     let fields = visitor.fields();
     let mut body = fields.filled(&["name", "email", "external_id"]);

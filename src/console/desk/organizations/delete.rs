@@ -9,37 +9,37 @@ use super::parts::{is_correctable, or_none, version_field};
 use crate::{
     components::{curl, page_head},
     desk::{Content, Reply},
-    form::{Control, Shown},
+    form::{Control, Shown, list_field},
     query::Query,
     refusal::Refusal,
     visitor::Visitor,
 };
 
 /// A record that is to be deleted.
-pub(in crate::desk) struct Deletion<'a> {
-    pub(in crate::desk) name: &'a str,
-    pub(in crate::desk) version: u64,
-    pub(in crate::desk) trail: Markup,
+pub(crate) struct Deletion<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) version: u64,
+    pub(crate) trail: Markup,
     /// The page of the record.
-    pub(in crate::desk) path: String,
+    pub(crate) path: String,
     /// The record in the API.
-    pub(in crate::desk) api: String,
+    pub(crate) api: String,
     /// The page to show afterwards.
-    pub(in crate::desk) list: String,
+    pub(crate) list: String,
     /// What is deleted, in a sentence.
-    pub(in crate::desk) consequence: &'a str,
+    pub(crate) consequence: &'a str,
     /// The label of the field with the record that takes over what refers to this one.
-    pub(in crate::desk) heir: &'a str,
-    pub(in crate::desk) heirs: Vec<(String, String)>,
+    pub(crate) heir: &'a str,
+    pub(crate) heirs: Vec<(String, String)>,
 }
 
 impl Deletion<'_> {
-    pub(in crate::desk) fn show(self, visitor: &Visitor<'_>) -> Reply {
+    pub(crate) fn show(self, visitor: &Visitor<'_>) -> Reply {
         self.page(visitor, None)
     }
 
     /// Deletes the record, or shows why the API refuses.
-    pub(in crate::desk) async fn act(self, visitor: &Visitor<'_>) -> Result<Reply, Refusal> {
+    pub(crate) async fn act(self, visitor: &Visitor<'_>) -> Result<Reply, Refusal> {
         let fields = visitor.fields();
         let heir = fields.get("reassign_to");
         let query = if heir.is_empty() { Query::default() } else { Query::default().with("reassign_to", heir) };
@@ -62,6 +62,7 @@ impl Deletion<'_> {
             form.stack method="post" action={ (self.path) "/delete" } {
                 (visitor.tokens())
                 (version_field(self.version))
+                (list_field(&self.list))
                 (shown.summary())
                 @if has_conflict { p.note { "The record changed after you opened this page. " a href=(self.path) { "Look at the record" } " before you delete it." } }
                 @if heirs.len() > 1 {

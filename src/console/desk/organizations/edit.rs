@@ -13,11 +13,11 @@ use crate::{
     visitor::Visitor,
 };
 
-pub(in crate::desk) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     Ok(new_page(&visitor, &Fields::default(), None))
 }
 
-pub(in crate::desk) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let body = Value::Object(fields.filled(&["name", "external_id"]));
     match visitor.act(Method::POST, API, Some(body)).await {
@@ -45,7 +45,7 @@ fn new_page(visitor: &Visitor<'_>, fields: &Fields, refusal: Option<&Refusal>) -
     form.page(visitor, shown, &inputs(shown))
 }
 
-pub(in crate::desk) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let organization = organization(&visitor).await?;
     let mut fields = Fields::default();
     fields.set("name", organization.name.clone());
@@ -53,7 +53,7 @@ pub(in crate::desk) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal
     Ok(edit_page(&visitor, &organization, &fields, None))
 }
 
-pub(in crate::desk) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let organization = organization(&visitor).await?;
     let fields = visitor.fields();
     let mut body: Map<String, Value> = fields.patch(&["external_id"]);
@@ -87,12 +87,12 @@ fn inputs(shown: Shown<'_>) -> Markup {
     }
 }
 
-pub(in crate::desk) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let organization = organization(&visitor).await?;
     Ok(deletion(&visitor, &organization).await?.show(&visitor))
 }
 
-pub(in crate::desk) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let organization = organization(&visitor).await?;
     deletion(&visitor, &organization).await?.act(&visitor).await
 }

@@ -22,7 +22,7 @@ const SORTS: [(&str, &str); 5] = [
     ("created_at", "Oldest"),
 ];
 
-pub(in crate::desk) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let query = visitor.query();
     let sorted = query.clone().or("sort", "name");
     let target = sorted.clone().or("limit", "50").with("include_total", "true").at(API);

@@ -8,6 +8,7 @@ mod edit;
 mod list;
 mod one;
 mod parts;
+mod portal;
 
 use serde::Deserialize;
 
@@ -28,6 +29,7 @@ pub(super) use one::show;
 pub(super) use parts::{
     RecordForm, choices, counted, is_correctable, name_of, optional, or_none, pages, tickets, tickets_card, trail, version_field,
 };
+pub(super) use portal::{give_portal_access, may_open_portal, remove_portal_access};
 
 const API: &str = "/api/directory/organizations";
 const PATH: &str = "/organizations";

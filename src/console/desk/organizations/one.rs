@@ -17,7 +17,7 @@ use crate::{
     visitor::Visitor,
 };
 
-pub(in crate::desk) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let organization = organization(&visitor).await?;
     let below = |sort: &str| Query::default().with("organization_id", &organization.id).with("sort", sort).with("limit", "20");
     let contacts: List<Contact> = visitor.read(below("name").with("include_total", "true").at(CONTACTS_API)).await?;

@@ -7,11 +7,11 @@ use tenantd_base::access::Scope;
 use tenantd_http::problem::Code;
 
 use crate::{
-    components::{card, page_head, pager, words},
+    components::{card, grouped, page_head, pager, words},
     desk::{
         Content, Reply,
         records::{List, PageInfo},
-        tickets::{TicketRow, priority_badge, service_level, status_badge},
+        tickets::{COUNTED, TicketRow, priority_badge, service_level, status_badge},
     },
     form::{Shown, VERSION},
     query::Query,
@@ -22,7 +22,7 @@ use crate::{
 const TICKETS_API: &str = "/api/psa/tickets";
 
 /// The pages above a page: their paths and titles.
-pub(in crate::desk) fn trail(links: &[(&str, &str)]) -> Markup {
+pub(crate) fn trail(links: &[(&str, &str)]) -> Markup {
     html! {
         nav.trail aria-label="Breadcrumb" {
             @for (place, (path, title)) in links.iter().enumerate() {
@@ -34,19 +34,19 @@ pub(in crate::desk) fn trail(links: &[(&str, &str)]) -> Markup {
 }
 
 /// The way to the other pages of a list whose page is in the URL.
-pub(in crate::desk) fn pages(query: &Query, path: &str, shown: usize, page: &PageInfo) -> Markup {
+pub(crate) fn pages(query: &Query, path: &str, shown: usize, page: &PageInfo) -> Markup {
     let next = page.next_cursor.as_deref().map(|cursor| query.clone().with("cursor", cursor).at(path));
     let first = (!query.first("cursor").is_empty()).then(|| query.clone().without("cursor").at(path));
     pager(shown, page.total, next.as_deref(), first.as_deref())
 }
 
 /// A count with its noun, such as `1 device` or `3 devices`.
-pub(in crate::desk) fn counted(count: u64, one: &str, several: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { several })
+pub(crate) fn counted(count: u64, one: &str, several: &str) -> String {
+    format!("{} {}", grouped(count), if count == 1 { one } else { several })
 }
 
 /// A text, or a dash if there is none.
-pub(in crate::desk) fn optional(text: Option<&str>) -> Markup {
+pub(crate) fn optional(text: Option<&str>) -> Markup {
     html! {
         @match text {
             Some(text) => { (text) }
@@ -56,17 +56,17 @@ pub(in crate::desk) fn optional(text: Option<&str>) -> Markup {
 }
 
 /// Values of the API with their words, for a `select`.
-pub(in crate::desk) fn choices(values: &[&str]) -> Vec<(String, String)> {
+pub(crate) fn choices(values: &[&str]) -> Vec<(String, String)> {
     values.iter().map(|value| ((*value).to_owned(), name_of(value))).collect()
 }
 
 /// Choices with one before them that has no value.
-pub(in crate::desk) fn or_none(words: &str, choices: Vec<(String, String)>) -> Vec<(String, String)> {
+pub(crate) fn or_none(words: &str, choices: Vec<(String, String)>) -> Vec<(String, String)> {
     [vec![(String::new(), words.to_owned())], choices].concat()
 }
 
 /// A value of the API as people write it.
-pub(in crate::desk) fn name_of(value: &str) -> String {
+pub(crate) fn name_of(value: &str) -> String {
     match value {
         "vm" => "Virtual machine".to_owned(),
         "iot" => "IoT".to_owned(),
@@ -79,34 +79,34 @@ pub(in crate::desk) fn name_of(value: &str) -> String {
 }
 
 /// The version that a form changes, as in the `ETag` of the record.
-pub(in crate::desk) fn version_field(version: u64) -> Markup {
+pub(crate) fn version_field(version: u64) -> Markup {
     html! { input type="hidden" name=(VERSION) value={ "v" (version) }; }
 }
 
 /// Whether the form is shown again with the refusal, so that the reader can correct it.
-pub(in crate::desk) fn is_correctable(refusal: &Refusal) -> bool {
+pub(crate) fn is_correctable(refusal: &Refusal) -> bool {
     refusal.status.is_client_error() && !matches!(refusal.status, StatusCode::UNAUTHORIZED | StatusCode::NOT_FOUND)
 }
 
 /// A page with one form that creates or changes a record.
-pub(in crate::desk) struct RecordForm<'a> {
-    pub(in crate::desk) title: String,
-    pub(in crate::desk) below: &'a str,
-    pub(in crate::desk) trail: Markup,
+pub(crate) struct RecordForm<'a> {
+    pub(crate) title: String,
+    pub(crate) below: &'a str,
+    pub(crate) trail: Markup,
     /// Where the form is sent to.
-    pub(in crate::desk) action: String,
+    pub(crate) action: String,
     /// The page to go back to.
-    pub(in crate::desk) cancel: String,
+    pub(crate) cancel: String,
     /// The words of the button.
-    pub(in crate::desk) button: &'a str,
+    pub(crate) button: &'a str,
     /// The version of the record that is changed.
-    pub(in crate::desk) version: Option<u64>,
+    pub(crate) version: Option<u64>,
     /// The same as a request to the API.
-    pub(in crate::desk) curl: Markup,
+    pub(crate) curl: Markup,
 }
 
 impl RecordForm<'_> {
-    pub(in crate::desk) fn page(self, visitor: &Visitor<'_>, shown: Shown<'_>, inputs: &Markup) -> Reply {
+    pub(crate) fn page(self, visitor: &Visitor<'_>, shown: Shown<'_>, inputs: &Markup) -> Reply {
         let has_conflict = shown.refusal.is_some_and(|refusal| refusal.is(Code::VersionConflict));
         let body = html! {
             (self.trail)
@@ -134,18 +134,19 @@ impl RecordForm<'_> {
 }
 
 /// The tickets that match a query of the queue; nothing if the reader may not read tickets.
-pub(in crate::desk) async fn tickets(visitor: &Visitor<'_>, query: &Query) -> Result<Option<List<TicketRow>>, Refusal> {
+pub(crate) async fn tickets(visitor: &Visitor<'_>, query: &Query) -> Result<Option<List<TicketRow>>, Refusal> {
     if !visitor.may(Scope::TicketsRead) {
         return Ok(None);
     }
-    visitor.read_if_allowed(query.clone().with("limit", "10").with("include_total", "true").at(TICKETS_API)).await
+    visitor.read_if_allowed(query.clone().with("limit", "10").with("count_up_to", COUNTED).at(TICKETS_API)).await
 }
 
 /// A card with tickets, and the link to all of them in the queue.
-pub(in crate::desk) fn tickets_card(title: &str, tickets: &List<TicketRow>, query: &Query, visitor: &Visitor<'_>) -> Markup {
-    let total = tickets.page.total.unwrap_or_default();
+pub(crate) fn tickets_card(title: &str, tickets: &List<TicketRow>, query: &Query, visitor: &Visitor<'_>) -> Markup {
     let body = html! {
-        @if tickets.data.is_empty() {
+        @if tickets.data.is_empty() && tickets.page.next_cursor.is_some() {
+            p.muted { "None among the tickets that changed last. " a href=(query.at("/tickets")) { "Look further in the queue" } }
+        } @else if tickets.data.is_empty() {
             p.muted { "None. Tickets appear here when they are opened." }
         } @else {
             div.scroll tabindex="0" role="group" aria-label=(title) {
@@ -164,7 +165,7 @@ pub(in crate::desk) fn tickets_card(title: &str, tickets: &List<TicketRow>, quer
                     }
                 }
             }
-            p { a href=(query.at("/tickets")) { "Show " (counted(total, "ticket", "tickets")) " in the queue" } }
+            p { a href=(query.at("/tickets")) { "Show " (tickets.count().of("ticket", "tickets")) " in the queue" } }
         }
     };
     card(title, &body)

@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 use tenantd_http::{pages::ApiAnswer, problem::Code};
 
 use super::{
-    API, APPROVALS,
-    decision::{BACK, Decider, has_happened},
+    APPROVALS,
+    decision::{BACK, Decider, has_happened, late},
     one,
     record::path,
 };
 use crate::{
-    desk::{Reply, records::List, tickets::lines},
-    query::Query,
+    desk::{Reply, tickets::lines},
     refusal::Refusal,
     visitor::{Visitor, parsed},
 };
@@ -23,12 +22,6 @@ use crate::{
 #[derive(Debug, Deserialize)]
 struct Steered {
     id: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct Retry {
-    id: String,
-    retry_of: Option<String>,
 }
 
 /// The form has no version: a run that goes on changes all the time, and must be stopped anyway.
@@ -40,24 +33,13 @@ pub(super) async fn cancel(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
 pub(super) async fn steer(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let action = fields.get("action");
-    if action == "retry"
-        && let Some(retry) = earlier_retry(&visitor).await?
-    {
-        return Ok(Reply::SeeOther(path(&retry)));
-    }
     let outcome = match action {
-        "pause" | "resume" | "retry" => visitor.act(Method::PATCH, one::target(&visitor), Some(json!({"action": action}))).await,
+        // Sent again, a retry would start another run. The others find that they have happened.
+        "retry" => visitor.act_once(Method::PATCH, one::target(&visitor), json!({"action": action})).await,
+        "pause" | "resume" => visitor.act(Method::PATCH, one::target(&visitor), Some(json!({"action": action}))).await,
         _ => Err(Refusal::new(Code::ValidationFailed, "Choose Pause, Resume or Retry.")),
     };
     finish(&visitor, action, outcome).await
-}
-
-/// A newer run that already retries this one. The API takes no idempotency key for a retry, so a form that is sent twice would start two.
-async fn earlier_retry(visitor: &Visitor<'_>) -> Result<Option<String>, Refusal> {
-    let run = one::run(visitor).await?;
-    let query = Query::default().with("view", "runs").with("workflow_id", &run.workflow.id).with("limit", "200");
-    let newest: List<Retry> = visitor.read(query.at(API)).await?;
-    Ok(newest.data.into_iter().find(|other| other.retry_of.as_ref() == Some(&run.id)).map(|other| other.id))
 }
 
 pub(super) async fn decide(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
@@ -88,13 +70,15 @@ async fn finish(visitor: &Visitor<'_>, action: &str, outcome: Result<ApiAnswer, 
         Err(mut refusal) if refusal.status.is_client_error() => {
             if matches!(refusal.status, StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED) {
                 let run = one::run(visitor).await?;
-                if has_happened(&run, action, fields.get("step"), &Decider::of(visitor).id) {
+                if has_happened(&run, action, &fields, &Decider::of(visitor).id) {
                     return Ok(Reply::SeeOther(page(&run.id)));
                 }
-            }
-            if refusal.is(Code::VersionConflict) {
-                "The run changed after you opened the page. Look at it as it is now, then decide again."
-                    .clone_into(&mut refusal.detail);
+                if let Some(late) = late(&run, &fields, visitor.clock) {
+                    refusal.detail = late;
+                } else if refusal.is(Code::VersionConflict) {
+                    "The run changed after you opened the page. Look at it as it is now, then decide again."
+                        .clone_into(&mut refusal.detail);
+                }
             }
             one::page(visitor, Some(&refusal)).await
         }

@@ -12,13 +12,17 @@ use tenantd_base::{
 
 use super::{
     definition::{Rules, find, following},
-    record::{Run, Step},
+    record::{Decision, Run, Step},
     steps::decisions,
 };
 use crate::{
     components::{curl, facts, words},
-    desk::organizations::{counted, version_field},
+    desk::{
+        organizations::{counted, version_field},
+        tickets::lines,
+    },
     form::Fields,
+    moment::Clock,
     visitor::Visitor,
 };
 
@@ -29,7 +33,7 @@ pub(super) const BACK: &str = "back";
 #[derive(Debug)]
 pub(super) struct Decider {
     pub(super) id: String,
-    role: Option<&'static str>,
+    role: Option<String>,
     /// Has the scope `workflows:approve`.
     approves: bool,
     /// Has the scope `workflows:run`, which is enough for a step that names roles.
@@ -49,16 +53,16 @@ pub(super) enum Standing {
 impl Decider {
     pub(super) fn of(visitor: &Visitor<'_>) -> Self {
         let (id, role) = match &visitor.reader.identity {
-            Identity::User { id, role, .. } => (id.to_string(), Some(role.name())),
+            Identity::User { id, role, .. } => (id.to_string(), Some(role.to_string())),
             Identity::ApiKey { id, .. } => (id.to_string(), None),
-            Identity::LocalOperator => (String::new(), None),
+            Identity::Contact { .. } | Identity::LocalOperator => (String::new(), None),
         };
         Self { id, role, approves: visitor.may(Scope::WorkflowsApprove), steers: visitor.may(Scope::WorkflowsRun) }
     }
 
     /// What the API would say. It has the last word: it also knows who wrote the steps of the workflow.
     fn standing(&self, rules: &Rules, run: &Run, step: &Step) -> Standing {
-        let by_role = self.role.is_some_and(|role| rules.roles.iter().any(|allowed| allowed == role));
+        let by_role = self.role.as_ref().is_some_and(|role| rules.roles.contains(role));
         if step.decisions.iter().any(|decision| decision.by.id == self.id) {
             Standing::Nothing("You have decided already. The run waits for other people.".to_owned())
         } else if !self.approves && (!self.steers || rules.roles.is_empty()) {
@@ -166,11 +170,41 @@ impl<'a> Approval<'a> {
     }
 }
 
-/// Whether a run already is as a form asks for: the form was sent before.
-pub(super) fn has_happened(run: &Run, action: &str, step: &str, reader: &str) -> bool {
+/// The decisions about the step that a form is about.
+fn decided<'a>(run: &'a Run, sent: &'a Fields) -> impl DoubleEndedIterator<Item = &'a Decision> {
+    run.steps.iter().filter(|step| step.path == sent.get("step")).flat_map(|step| &step.decisions)
+}
+
+/// Who decided before the form was sent, if the step does not wait any more.
+pub(super) fn late(run: &Run, sent: &Fields, clock: &Clock) -> Option<String> {
+    if run.approvals().any(|step| step.path == sent.get("step")) {
+        return None;
+    }
+    let last = decided(run, sent).next_back()?;
+    let (verb, at) = (if last.approved { "approved" } else { "rejected" }, clock.exact_text(&last.at)?);
+    Some(format!("{} {verb} the step {} on {at}. Your decision came later and was not recorded.", last.by.name, sent.get("step")))
+}
+
+/// The comment of a decision that was not recorded, so that its text is not lost.
+pub(super) fn unsent(run: &Run, sent: &Fields) -> Markup {
+    let comment = sent.get("comment");
+    let has_form = run.approvals().any(|step| step.path == sent.get("step"));
+    html! {
+        @if !comment.is_empty() && !has_form {
+            div.field {
+                label { "Your comment, which was not recorded " textarea rows="3" readonly { (comment) } }
+            }
+        }
+    }
+}
+
+/// Whether a run already is as a form asks for: the form was sent before. A decision with another comment is another decision.
+pub(super) fn has_happened(run: &Run, action: &str, sent: &Fields, reader: &str) -> bool {
     let decided = |approved: bool| {
-        let mut found = run.steps.iter().filter(|found| found.path == step).flat_map(|step| &step.decisions);
-        found.any(|decision| decision.by.id == reader && decision.approved == approved)
+        decided(run, sent).any(|decision| {
+            let comment = decision.comment.as_deref().unwrap_or_default();
+            decision.by.id == reader && decision.approved == approved && lines(sent.get("comment")) == comment
+        })
     };
     match action {
         "cancel" => run.status == "cancelled",
@@ -201,7 +235,7 @@ mod tests {
     }
 
     fn decider(id: &str, role: &'static str, approves: bool) -> Decider {
-        Decider { id: id.to_owned(), role: Some(role), approves, steers: true }
+        Decider { id: id.to_owned(), role: Some(role.to_owned()), approves, steers: true }
     }
 
     #[test]
@@ -223,8 +257,26 @@ mod tests {
     #[test]
     fn a_form_that_is_sent_twice_is_recognized() {
         let run = run();
-        assert!(has_happened(&run, "approve", "ask", "usr_2"));
-        assert!(!has_happened(&run, "approve", "ask", "usr_1") && !has_happened(&run, "reject", "ask", "usr_2"));
-        assert!(!has_happened(&run, "cancel", "", "usr_1"));
+        let sent = |step: &str, comment: &str| {
+            Fields::new(&[("step", step), ("comment", comment)].map(|(name, value)| (name.to_owned(), value.to_owned())))
+        };
+        assert!(has_happened(&run, "approve", &sent("ask", ""), "usr_2"));
+        assert!(!has_happened(&run, "approve", &sent("ask", "Also by phone."), "usr_2"), "the comment would be lost");
+        assert!(!has_happened(&run, "approve", &sent("ask", ""), "usr_1"));
+        assert!(!has_happened(&run, "reject", &sent("ask", ""), "usr_2"));
+        assert!(!has_happened(&run, "cancel", &sent("", ""), "usr_1"));
+    }
+
+    #[test]
+    fn a_late_decision_is_told_who_decided_and_its_comment_is_kept() {
+        let now = Timestamp::parse("2026-11-18T13:00:00.000Z").unwrap();
+        let clock = Clock { now, zone: jiff::tz::TimeZone::UTC };
+        let sent = Fields::new(&[("step".to_owned(), "ask".to_owned()), ("comment".to_owned(), "<b>No".to_owned())]);
+        let mut run = run();
+        assert_eq!((late(&run, &sent, &clock), unsent(&run, &sent).into_string()), (None, String::new()), "the step still waits");
+        "succeeded".clone_into(&mut run.steps[0].status);
+        let said = late(&run, &sent, &clock).unwrap();
+        assert!(said.starts_with("Bo approved the step ask on 18 Nov 2026, 12:00."), "{said}");
+        assert!(unsent(&run, &sent).into_string().contains("readonly>&lt;b&gt;No</textarea>"));
     }
 }

@@ -4,6 +4,7 @@ use jiff::civil::Date;
 use maud::{Markup, html};
 
 use tenantd_base::clock::Timestamp;
+use tenantd_http::problem::Code;
 
 use super::{
     API, APPROVALS, CALENDAR, PATH, WORKFLOWS,
@@ -13,7 +14,7 @@ use crate::{
     components::{curl, empty, page_head},
     desk::{
         Content, Reply,
-        organizations::{choices, is_correctable, named_choices, optional, or_none, pages, trail},
+        organizations::{choices, named_choices, optional, or_none, pages, trail},
         records::{List, Named},
         views::Area,
     },
@@ -45,7 +46,7 @@ pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let (runs, refusal) = match visitor.read::<List<Run>>(&target).await {
         Ok(runs) => (Some(runs), None),
         // A filter that the API does not know, such as a subject that does not exist.
-        Err(refusal) if is_correctable(&refusal) => (None, Some(refusal)),
+        Err(refusal) if refusal.is(Code::ValidationFailed) => (None, Some(refusal)),
         Err(refusal) => return Err(refusal),
     };
     let workflows = workflows(&visitor, query.first("workflow_id")).await?;

@@ -8,7 +8,7 @@ use tenantd_base::access::Scope;
 
 use super::{
     API, PATH, WORKFLOWS,
-    decision::{Approval, Decider},
+    decision::{Approval, Decider, unsent},
     definition,
     record::{Run, path, record_link},
     steps,
@@ -60,7 +60,7 @@ pub(super) async fn page(visitor: &Visitor<'_>, refusal: Option<&Refusal>) -> Re
         (trail(&[WORKFLOWS, (PATH, "Runs")]))
         (head(&run, visitor))
         @if let Some(refusal) = refusal {
-            div.alert role="alert" tabindex="-1" { strong { (refusal.title) } p { (refusal.detail) } @for error in &refusal.errors { p { (error.message) } } }
+            div.alert role="alert" tabindex="-1" { strong { (refusal.title) } p { (refusal.detail) } @for error in &refusal.errors { p { (error.message) } } (unsent(&run, &visitor.fields())) }
         }
         (state(&run))
         div.split {

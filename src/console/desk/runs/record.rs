@@ -101,7 +101,7 @@ pub(super) struct Decision {
 }
 
 impl Run {
-    pub(in crate::desk) fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         path(&self.id)
     }
 
@@ -151,12 +151,12 @@ impl Run {
     }
 }
 
-pub(in crate::desk) fn path(id: &str) -> String {
+pub(crate) fn path(id: &str) -> String {
     format!("{PATH}/{}", segment(id))
 }
 
 /// The status of a run or of a step.
-pub(in crate::desk) fn status_badge(status: &str) -> Markup {
+pub(crate) fn status_badge(status: &str) -> Markup {
     let tone = match status {
         "succeeded" => Tone::Good,
         "failed" | "timed_out" => Tone::Bad,
@@ -168,7 +168,7 @@ pub(in crate::desk) fn status_badge(status: &str) -> Markup {
 }
 
 /// A record with this id, as a link if the desk has a page for it that the reader may open.
-pub(in crate::desk) fn record_link(id: &str, name: Option<&str>, visitor: &Visitor<'_>) -> Markup {
+pub(crate) fn record_link(id: &str, name: Option<&str>, visitor: &Visitor<'_>) -> Markup {
     let Some((kind, area, scope)) = page_of(id) else { return html! { code { (id) } } };
     html! {
         @if visitor.may(scope) {

@@ -20,7 +20,7 @@ struct Area {
     needs: Grants,
 }
 
-const AREAS: [Area; 9] = [
+const AREAS: [Area; 14] = [
     Area {
         path: "/profile",
         title: "Your profile",
@@ -31,6 +31,30 @@ const AREAS: [Area; 9] = [
         path: "/settings/users",
         title: "Users",
         purpose: "The people who sign in, their roles and their sessions.",
+        needs: Grants::of(&[Scope::UsersRead]),
+    },
+    Area {
+        path: "/settings/sign-in",
+        title: "Sign-in policy",
+        purpose: "Who needs a second factor, and whether people may have personal API keys.",
+        needs: Grants::of(&[Scope::UsersRead]),
+    },
+    Area {
+        path: "/settings/portal",
+        title: "Portal",
+        purpose: "Whether contacts of your customers can sign in.",
+        needs: Grants::of(&[Scope::UsersRead]),
+    },
+    Area {
+        path: "/settings/roles",
+        title: "Roles",
+        purpose: "Sets of scopes of your own, next to the built-in roles.",
+        needs: Grants::of(&[Scope::UsersRead]),
+    },
+    Area {
+        path: "/settings/rights",
+        title: "Who can do what",
+        purpose: "The people and API keys that have a scope now, and why.",
         needs: Grants::of(&[Scope::UsersRead]),
     },
     Area {
@@ -49,6 +73,12 @@ const AREAS: [Area; 9] = [
         path: "/settings/identity-providers",
         title: "Identity providers",
         purpose: "Single sign-on for your mail domains.",
+        needs: Grants::of(&[Scope::UsersRead]),
+    },
+    Area {
+        path: "/settings/provisioning",
+        title: "Provisioning",
+        purpose: "Staff and groups from an identity provider (SCIM), and the roles that groups give.",
         needs: Grants::of(&[Scope::UsersRead]),
     },
     Area {

@@ -7,7 +7,7 @@ use tenantd_base::quotas::Quota;
 
 use super::PATH;
 use crate::{
-    components::{Tone, badge, bar, curl, page_head},
+    components::{Tone, badge, bar, curl, grouped, page_head},
     desk::{
         Content, Reply,
         devices::memory_size,
@@ -20,20 +20,20 @@ use crate::{
 const API: &str = "/api/admin/quotas";
 
 #[derive(Debug, Deserialize)]
-pub(in crate::desk) struct Standings {
-    pub(in crate::desk) quotas: Vec<Standing>,
+pub(crate) struct Standings {
+    pub(crate) quotas: Vec<Standing>,
 }
 
 /// The limit and the use of a quota. tenantd does not count the use of streams.
 #[derive(Debug, Deserialize)]
-pub(in crate::desk) struct Standing {
-    pub(in crate::desk) quota: String,
-    pub(in crate::desk) limit: u64,
+pub(crate) struct Standing {
+    pub(crate) quota: String,
+    pub(crate) limit: u64,
     used: Option<u64>,
     percent: Option<u64>,
     status: String,
     /// Whether the operator set the limit for this tenant.
-    pub(in crate::desk) own_limit: bool,
+    pub(crate) own_limit: bool,
 }
 
 pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
@@ -55,7 +55,7 @@ pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     Ok(Reply::Page(Content::new("Quotas", body).live("quota.*")))
 }
 
-pub(in crate::desk) fn table(standings: &[Standing]) -> Markup {
+pub(crate) fn table(standings: &[Standing]) -> Markup {
     html! {
         div.scroll tabindex="0" role="group" aria-label="Quotas" {
             table.list {
@@ -121,31 +121,12 @@ fn purpose(quota: &str) -> Option<&'static str> {
     })
 }
 
-/// A count with commas between its thousands.
-fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let place = |at: usize| digits.len() - at;
-    digits.chars().enumerate().fold(String::new(), |mut text, (at, digit)| {
-        if at > 0 && place(at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-        text
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn standing(quota: &str, used: Option<u64>, percent: Option<u64>, status: &str) -> Standing {
         Standing { quota: quota.to_owned(), limit: 1_048_576, used, percent, status: status.to_owned(), own_limit: false }
-    }
-
-    #[test]
-    fn counts_have_commas_between_thousands() {
-        let shown = [0, 12, 999, 1_000, 21_474_836, 100_000].map(grouped);
-        assert_eq!(shown, ["0", "12", "999", "1,000", "21,474,836", "100,000"]);
     }
 
     #[test]

@@ -37,7 +37,7 @@ async fn patch(visitor: &Visitor<'_>, patch: Map<String, Value>) -> Result<ApiAn
     visitor.act(Method::PATCH, target(visitor), Some(Value::Object(patch))).await
 }
 
-pub(in crate::desk) async fn change_status(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change_status(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let mut change = fields.filled(&["status"]);
     let panel = match fields.get("status") {
@@ -59,7 +59,7 @@ pub(in crate::desk) async fn change_status(visitor: Visitor<'_>) -> Result<Reply
 }
 
 /// Adds a comment, and a time entry if the form has minutes.
-pub(in crate::desk) async fn reply(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn reply(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let spent = match minutes(&fields, "reply_minutes") {
         Ok(spent) => spent,
@@ -91,7 +91,7 @@ fn time_entries(visitor: &Visitor<'_>) -> String {
     format!("{}/time-entries", target(visitor))
 }
 
-pub(in crate::desk) async fn add_time(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn add_time(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let minutes =
         minutes(&fields, "minutes").and_then(|minutes| minutes.ok_or_else(|| wrong("minutes", "Enter how many minutes.")));
@@ -108,7 +108,7 @@ pub(in crate::desk) async fn add_time(visitor: Visitor<'_>) -> Result<Reply, Ref
 }
 
 /// Changes the fields of the ticket that are different in the form.
-pub(in crate::desk) async fn edit_details(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn edit_details(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let mut fields = visitor.fields();
     let ticket: Ticket = visitor.read(target(&visitor)).await?;
     if fields.get("contact_id").contains('@') {
@@ -126,7 +126,7 @@ pub(in crate::desk) async fn edit_details(visitor: Visitor<'_>) -> Result<Reply,
 }
 
 /// Adds a device to the ticket, or removes one.
-pub(in crate::desk) async fn change_devices(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change_devices(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let ticket: Ticket = visitor.read(target(&visitor)).await?;
     let mut ids: Vec<String> = ticket.devices.iter().map(|device| device.id.clone()).collect();

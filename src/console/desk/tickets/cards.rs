@@ -188,7 +188,7 @@ impl View<'_> {
         let organization = &self.ticket.organization.id;
         let open = unfinished(organization).without("limit").at("/tickets");
         html! {
-            (facts(&[("Open tickets", self.unfinished.map(|count| html! { a href=(open) { (count) } }))]))
+            (facts(&[("Open tickets", Some(html! { a href=(open) { (self.unfinished.to_string()) } }))]))
             p { (self.organization()) }
             @if self.may_write { p { a href={ "/tickets/new?organization_id=" (organization) } { "New ticket for this organization" } } }
         }

@@ -29,14 +29,14 @@ pub(super) struct Sent {
 }
 
 /// Refuses a field before the API is asked.
-pub(in crate::desk) fn wrong(field: &str, message: &str) -> Refusal {
+pub(crate) fn wrong(field: &str, message: &str) -> Refusal {
     let mut refusal = Refusal::new(Code::ValidationFailed, message);
     refusal.errors.push(FieldRefusal::at(field, message));
     refusal
 }
 
 /// Names the places in a body after the fields of the form that they come from.
-pub(in crate::desk) fn renamed(mut refusal: Refusal, names: &[(&str, &str)]) -> Refusal {
+pub(crate) fn renamed(mut refusal: Refusal, names: &[(&str, &str)]) -> Refusal {
     for error in &mut refusal.errors {
         let pointer = error.pointer.clone().unwrap_or_default();
         let is_at = |place: &str| pointer.strip_prefix(place).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -58,7 +58,7 @@ pub(super) fn minutes(fields: &Fields, name: &str) -> Result<Option<u32>, Refusa
 }
 
 /// A text of several lines as it was typed. Browsers send line breaks as two characters.
-pub(in crate::desk) fn lines(text: &str) -> String {
+pub(crate) fn lines(text: &str) -> String {
     text.replace("\r\n", "\n")
 }
 

@@ -24,7 +24,7 @@ pub(super) use actions::{add_time, change_devices, change_status, edit_details, 
 pub(super) use forms::{lines, renamed, wrong};
 pub(super) use new::{create, new};
 pub(super) use one::ticket;
-pub(super) use queue::{PRIORITIES, change_several, delete_view, queue, save_view};
+pub(super) use queue::{COUNTED, PRIORITIES, change_several, delete_view, queue, save_view};
 pub(super) use sla::{Sla, service_level};
 
 /// The types of a ticket.

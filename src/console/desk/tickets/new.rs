@@ -42,7 +42,7 @@ struct Owned {
     organization: Option<Named>,
 }
 
-pub(in crate::desk) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let query = visitor.query();
     let mut fields = Fields::default();
     fields.set("type", "incident");
@@ -77,7 +77,7 @@ async fn organization_of(visitor: &Visitor<'_>, text: &str) -> Result<Result<Nam
     find(visitor, "organizations", text, None).await
 }
 
-pub(in crate::desk) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let organization = match organization_of(&visitor, fields.get("organization_id")).await? {
         Ok(organization) => organization,
@@ -172,12 +172,16 @@ fn trail() -> Markup {
 async fn choose(visitor: &Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, Refusal> {
     let query = visitor.query();
     let list: Option<List<Named>> = visitor.read_if_allowed("/api/directory/organizations?sort=name&limit=200").await?;
+    let are_none = list.as_ref().is_some_and(|list| list.data.is_empty());
     let names = list.map_or_else(Vec::new, |list| list.data);
     let problem = refusal.and_then(|refusal| refusal.about("organization"));
     let kept = query.pairs().filter(|(name, _)| !matches!(*name, "organization" | "organization_id" | "device_id"));
     let body = html! {
         (trail())
         h1 { "New ticket" }
+        @if are_none {
+            p { "A ticket belongs to an organization, and you see none yet. " a href="/organizations" { "Create one first" } }
+        }
         form.record-form method="get" action=(PATH) {
             @for (name, value) in kept { input type="hidden" name=(name) value=(value); }
             div.field {

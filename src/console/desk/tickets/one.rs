@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tenantd_base::access::Scope;
 
 use super::{
-    TicketRow,
+    COUNTED, TicketRow,
     forms::{Panel, Sent},
     people::{self, Choices},
     priority_badge,
@@ -18,7 +18,7 @@ use crate::{
     components::{card, curl, page_head},
     desk::{
         Content, Reply,
-        records::{List, Named},
+        records::{Count, List, Named},
     },
     form::{Control, Fields, Shown},
     query::{Query, segment},
@@ -36,7 +36,7 @@ pub(super) struct View<'a> {
     pub(super) children: &'a [TicketRow],
     pub(super) all_children: u64,
     /// Open and waiting tickets of the organization.
-    pub(super) unfinished: Option<u64>,
+    pub(super) unfinished: Count,
     pub(super) may_write: bool,
     pub(super) people: &'a [(String, String)],
     pub(super) contacts: Option<&'a [(String, String)]>,
@@ -54,7 +54,7 @@ pub(super) fn path(visitor: &Visitor<'_>) -> String {
     format!("/tickets/{}", segment(visitor.part("id")))
 }
 
-pub(in crate::desk) async fn ticket(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn ticket(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     page(&visitor, None).await
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn page(visitor: &Visitor<'_>, sent: Option<&Sent>) -> Result<R
     let children: List<TicketRow> =
         visitor.read(children_of(&ticket.id).with("limit", "10").with("include_total", "true").at("/api/psa/tickets")).await?;
     let unfinished: List<Value> =
-        visitor.read(unfinished(&ticket.organization.id).with("include_total", "true").at("/api/psa/tickets")).await?;
+        visitor.read(unfinished(&ticket.organization.id).with("count_up_to", COUNTED).at("/api/psa/tickets")).await?;
     let may_write = visitor.may(Scope::TicketsWrite);
     let mut people = if may_write { people::assignees(visitor).await? } else { Choices::new() };
     let mut contacts = if may_write { people::contacts(visitor, &ticket.organization.id).await? } else { None };
@@ -84,7 +84,7 @@ pub(super) async fn page(visitor: &Visitor<'_>, sent: Option<&Sent>) -> Result<R
         time_entries: &entries.data,
         children: &children.data,
         all_children: children.page.total.unwrap_or_default(),
-        unfinished: unfinished.page.total,
+        unfinished: unfinished.count(),
         may_write,
         people: &people,
         contacts: contacts.as_deref(),

@@ -18,6 +18,8 @@ use crate::{
 };
 
 const API: &str = "/api/psa/tickets";
+/// About how many tickets the queue looks at to count its filter. The stored counters answer single filters exactly.
+pub(crate) const COUNTED: &str = "1000";
 const PATH: &str = "/tickets";
 
 const VIEWS: Area = Area {
@@ -40,7 +42,7 @@ const STATUSES: [(&str, &[&str]); 3] = [
     ("waiting", &["waiting_customer", "waiting_vendor", "scheduled", "on_hold"]),
     ("done", &["resolved", "closed", "cancelled", "merged"]),
 ];
-pub(in crate::desk) const PRIORITIES: [&str; 4] = ["critical", "high", "medium", "low"];
+pub(crate) const PRIORITIES: [&str; 4] = ["critical", "high", "medium", "low"];
 const SORTS: [(&str, &str); 5] = [
     ("-updated_at", "Last changed"),
     ("priority", "Priority"),
@@ -49,12 +51,12 @@ const SORTS: [(&str, &str); 5] = [
     ("created_at", "Oldest"),
 ];
 
-pub(in crate::desk) async fn queue(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn queue(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     show(visitor, None).await
 }
 
 /// Changes the chosen tickets, and shows the queue again.
-pub(in crate::desk) async fn change_several(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change_several(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let mut patch: Map<String, Value> = fields.filled(&["status", "priority"]);
     match fields.get("assignee_id") {
@@ -67,11 +69,11 @@ pub(in crate::desk) async fn change_several(visitor: Visitor<'_>) -> Result<Repl
     follow(visitor, outcome.map(|_| visitor.query().at(PATH))).await
 }
 
-pub(in crate::desk) async fn save_view(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn save_view(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     follow(visitor, VIEWS.save(&visitor).await).await
 }
 
-pub(in crate::desk) async fn delete_view(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn delete_view(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     follow(visitor, VIEWS.delete(&visitor).await).await
 }
 
@@ -87,7 +89,7 @@ async fn follow(visitor: Visitor<'_>, outcome: Result<String, Refusal>) -> Resul
 async fn show(visitor: Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, Refusal> {
     let asked = visitor.query();
     let query = if asked == Query::default() { Query::parse(OPEN) } else { asked.clone() };
-    let target = query.clone().or("limit", "50").with("include_total", "true").at(API);
+    let target = query.clone().or("limit", "50").with("count_up_to", COUNTED).at(API);
     let (tickets, wrong) = match visitor.read::<List<TicketRow>>(&target).await {
         Ok(tickets) => (tickets, None),
         Err(refusal) if refusal.is(Code::ValidationFailed) => (List::default(), Some(refusal)),
@@ -97,10 +99,9 @@ async fn show(visitor: Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, 
     let views = VIEWS.saved(&visitor).await?;
     let may_write = visitor.may(Scope::TicketsWrite);
     let people = if may_write { people::assignees(&visitor).await? } else { people::Choices::new() };
-    let total = tickets.page.total.unwrap_or_default();
     let head = page_head(
         &html! { "Tickets" },
-        &html! { (total) @if total == 1 { " ticket" } @else { " tickets" } },
+        &html! { (tickets.count().of("ticket", "tickets")) },
         &html! {
             a.button href=(query.clone().without("cursor").without("limit").with("format", "csv").at(API)) download { "CSV" }
             (curl(visitor.visit.base_url, "GET", &visitor.shared(&target), None))
@@ -113,7 +114,7 @@ async fn show(visitor: Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, 
         (filter(&query))
         @if let Some(refusal) = refusal { (alert(refusal, &tickets.data, &visitor.fields())) }
         @if tickets.data.is_empty() {
-            (empty("No ticket matches. Remove a filter, or create a ticket."))
+            (empty(nothing(tickets.page.next_cursor.is_some())))
         } @else {
             form method="post" action=(query.at(PATH)) {
                 (visitor.tokens())
@@ -121,13 +122,22 @@ async fn show(visitor: Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, 
                 @if may_write { (bulk(&people, &visitor.fields())) }
             }
         }
-        (pager(tickets.data.len(), tickets.page.total, next(&query, tickets.page.next_cursor.as_deref()).as_deref(), first(&query).as_deref()))
+        (pager(tickets.data.len(), tickets.exact_total(), next(&query, tickets.page.next_cursor.as_deref()).as_deref(), first(&query).as_deref()))
     };
     let content = Content::new("Tickets", body).live("ticket.*");
     Ok(Reply::Page(match refusal {
         Some(refusal) => content.refused(refusal),
         None => content,
     }))
+}
+
+/// What a page without tickets says. With several filters, the API looks at a limited number of tickets for each page.
+fn nothing(has_more: bool) -> &'static str {
+    if has_more {
+        "No match among the tickets that were looked at so far. Look further, or remove a filter."
+    } else {
+        "No ticket matches. Remove a filter, or create a ticket."
+    }
 }
 
 /// What was refused, with the tickets that it is about.

@@ -9,16 +9,16 @@ use crate::{
 };
 
 #[derive(Debug, Default, Deserialize)]
-pub(in crate::desk) struct Sla {
-    pub(in crate::desk) state: String,
-    pub(in crate::desk) first_response: Option<Target>,
-    pub(in crate::desk) resolution: Option<Target>,
+pub(crate) struct Sla {
+    pub(crate) state: String,
+    pub(crate) first_response: Option<Target>,
+    pub(crate) resolution: Option<Target>,
     #[serde(default)]
-    pub(in crate::desk) paused_minutes: u64,
+    pub(crate) paused_minutes: u64,
 }
 
 #[derive(Debug, Deserialize)]
-pub(in crate::desk) struct Target {
+pub(crate) struct Target {
     due_at: Option<String>,
     met_at: Option<String>,
     #[serde(default)]
@@ -27,7 +27,7 @@ pub(in crate::desk) struct Target {
 
 impl Target {
     /// The clock of a target that began at `start`.
-    pub(in crate::desk) fn show(&self, start: &str, is_paused: bool, clock: &Clock) -> Markup {
+    pub(crate) fn show(&self, start: &str, is_paused: bool, clock: &Clock) -> Markup {
         if let Some(met_at) = &self.met_at {
             let (tone, word) = if self.breached { (Tone::Bad, "late") } else { (Tone::Good, "met") };
             return html! { (badge(tone, word)) " " (clock.relative(met_at)) };
@@ -52,7 +52,7 @@ impl Target {
 }
 
 /// The clock that ends next: that of the first response, then that of the resolution.
-pub(in crate::desk) fn service_level(sla: &Sla, created_at: &str, clock: &Clock) -> Markup {
+pub(crate) fn service_level(sla: &Sla, created_at: &str, clock: &Clock) -> Markup {
     if matches!(sla.state.as_str(), "none" | "") {
         return html! { span.muted { "–" } };
     }

@@ -11,7 +11,7 @@ use crate::{components::words, refusal::Refusal, visitor::Visitor};
 
 pub(super) const API: &str = "/api/events/catalog";
 /// The areas with names that differ from their word.
-const AREAS: [(&str, &str); 20] = [
+const AREAS: [(&str, &str); 21] = [
     ("api_key", "API keys"),
     ("auth", "Sign-in"),
     ("backup", "Backups"),
@@ -19,6 +19,7 @@ const AREAS: [(&str, &str); 20] = [
     ("device", "Devices"),
     ("drill", "Restore drills"),
     ("export", "Exports"),
+    ("group", "Groups"),
     ("identity_provider", "Identity providers"),
     ("organization", "Organizations"),
     ("quota", "Quotas"),

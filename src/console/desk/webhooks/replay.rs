@@ -35,10 +35,24 @@ struct Replay {
     progress: u32,
     from_seq: u64,
     to_seq: u64,
+    since: Option<String>,
+    until: Option<String>,
     only: String,
     queued: u64,
     created_at: String,
     updated_at: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct Feed {
+    data: Vec<Event>,
+}
+
+/// An event of the feed.
+#[derive(Debug, Deserialize)]
+struct Event {
+    seq: u64,
+    timestamp: String,
 }
 
 /// The form. The URL can have its values, such as those of the events that a disabled endpoint missed.
@@ -53,7 +67,7 @@ pub(super) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
         fields.set(name, local(query.first(name), visitor.clock));
     }
     fields.set("only", query.clone().or("only", "failed").first("only"));
-    Ok(page(&visitor, &endpoint, &fields, None))
+    Ok(page(&visitor, &endpoint, &fields, None).await)
 }
 
 pub(super) async fn start(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
@@ -65,7 +79,7 @@ pub(super) async fn start(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
             let id = answer.body.get("id").and_then(Value::as_str).unwrap_or_default();
             Ok(Reply::SeeOther(format!("{}/replays/{}", endpoint.path(), segment(id))))
         }
-        Err(refusal) if is_correctable(&refusal) => Ok(page(&visitor, &endpoint, &fields, Some(&refusal))),
+        Err(refusal) if is_correctable(&refusal) => Ok(page(&visitor, &endpoint, &fields, Some(&refusal)).await),
         Err(refusal) => Err(refusal),
     }
 }
@@ -82,7 +96,13 @@ fn range(fields: &Fields, visitor: &Visitor<'_>) -> Value {
     Value::Object(range)
 }
 
-fn page(visitor: &Visitor<'_>, endpoint: &Endpoint, fields: &Fields, refusal: Option<&Refusal>) -> Reply {
+/// The oldest event that can be sent again. `None` if the reader may not see it, or if there is none.
+async fn oldest_event(visitor: &Visitor<'_>) -> Option<Event> {
+    let found: Option<Feed> = visitor.read_if_allowed("/api/events?limit=1").await.ok()?;
+    found?.data.into_iter().next()
+}
+
+async fn page(visitor: &Visitor<'_>, endpoint: &Endpoint, fields: &Fields, refusal: Option<&Refusal>) -> Reply {
     let missed = visitor.query().first("missed").parse::<u64>().ok().filter(|missed| *missed > 0);
     let example = json!({"only": "failed", "since": "2026-01-31T09:30:00Z"});
     let form = RecordForm {
@@ -100,6 +120,13 @@ fn page(visitor: &Visitor<'_>, endpoint: &Endpoint, fields: &Fields, refusal: Op
         @if let Some(missed) = missed {
             p.note role="status" {
                 "The endpoint is enabled. It missed " (counted(missed, "event", "events")) " while it was disabled. Send them now, or cancel."
+            }
+        }
+        p.hint {
+            "An endpoint has at most four replays that are not finished. "
+            @match oldest_event(visitor).await {
+                Some(event) => { "The oldest event that tenantd still has is number " (event.seq) " of " (visitor.clock.absolute(&event.timestamp)) "." }
+                None => { "Events past their retention are gone." }
             }
         }
         (inputs(shown))
@@ -145,6 +172,11 @@ impl Replay {
         matches!(self.status.as_str(), "succeeded" | "cancelled")
     }
 
+    /// The events that are examined.
+    fn range(&self) -> u64 {
+        (self.to_seq + 1).saturating_sub(self.from_seq)
+    }
+
     fn badge(&self) -> Markup {
         match self.status.as_str() {
             "succeeded" => badge(Tone::Good, "Finished"),
@@ -160,7 +192,9 @@ impl Replay {
             p { (bar(self.progress, if self.is_finished() { Tone::Good } else { Tone::Accent }, &format!("{} % of the events examined", self.progress))) }
             (facts(&[
                 ("Queued", Some(html! { (counted(self.queued, "delivery", "deliveries")) })),
-                ("Events", Some(html! { "Numbers " (self.from_seq) " to " (self.to_seq) })),
+                ("Range", Some(html! { "Numbers " (self.from_seq) " to " (self.to_seq) ", " (counted(self.range(), "event", "events")) })),
+                ("From", self.since.as_deref().map(|time| visitor.clock.absolute(time))),
+                ("Until", self.until.as_deref().map(|time| visitor.clock.absolute(time))),
                 ("Which", Some(html! { (only) })),
                 ("Changed", Some(visitor.clock.relative(&self.updated_at))),
             ]))

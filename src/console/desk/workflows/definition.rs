@@ -104,7 +104,7 @@ pub(super) fn changes(from: &Map<String, Value>, to: &Map<String, Value>) -> Map
 }
 
 /// The lists of steps inside a step, with their names.
-pub(in crate::desk) fn branches(step: &Value) -> Vec<(String, &Value)> {
+pub(crate) fn branches(step: &Value) -> Vec<(String, &Value)> {
     let with = |name: &str| step.get("with").and_then(|with| with.get(name)).unwrap_or(&Value::Null);
     match text(step, "type") {
         "if" => vec![("then".to_owned(), with("then")), ("else".to_owned(), with("else"))],
@@ -117,7 +117,7 @@ pub(in crate::desk) fn branches(step: &Value) -> Vec<(String, &Value)> {
     }
 }
 
-pub(in crate::desk) fn steps(list: &Value) -> &[Value] {
+pub(crate) fn steps(list: &Value) -> &[Value] {
     list.as_array().map_or(&[], Vec::as_slice)
 }
 

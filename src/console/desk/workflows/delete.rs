@@ -15,7 +15,7 @@ use crate::{
         Content, Reply,
         organizations::{is_correctable, trail, version_field},
     },
-    form::{Fields, Shown},
+    form::{Fields, Shown, list_field},
     query::Query,
     refusal::Refusal,
     visitor::Visitor,
@@ -31,6 +31,10 @@ pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
 /// Archives the workflow, or shows why the API refuses.
 pub(super) async fn archive(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let workflow = workflow(&visitor).await?;
+    // An archived workflow stays readable.
+    if let Some(list) = visitor.list_without().filter(|_| workflow.archived_at.is_some()) {
+        return Ok(Reply::SeeOther(list));
+    }
     let cancels = visitor.fields().get(CANCEL) == "true";
     let query = if cancels { Query::default().with(CANCEL, "true") } else { Query::default() };
     match visitor.act(Method::DELETE, query.at(&workflow.api()), None).await {
@@ -52,6 +56,7 @@ fn page(visitor: &Visitor<'_>, workflow: &Workflow, refusal: Option<&Refusal>) -
         form.stack method="post" action={ (workflow.path()) "/delete" } {
             (visitor.tokens())
             (version_field(workflow.version))
+            (list_field(PATH))
             (Shown { fields: &Fields::default(), refusal }.summary())
             @if has_conflict {
                 p.note { "The workflow changed after you opened this page. " a href=(workflow.path()) { "Look at the workflow" } " before you delete it." }

@@ -27,6 +27,8 @@ use crate::{
     visitor::{Visitor, parsed},
 };
 
+/// The field with which the script asks for what it shows while somebody types.
+const PART: &str = "part";
 const HINT: &str = "In JSON: a key, triggers and steps. Below this form are the types of steps and the kinds of events.";
 
 /// What is known of the text that was typed.
@@ -159,7 +161,30 @@ fn skeleton() -> Value {
 }
 
 async fn again(visitor: &Visitor<'_>, workflow: Option<&Workflow>, fields: &Fields, checked: Checked) -> Result<Reply, Refusal> {
-    Ok(page(visitor, workflow, fields, &checked, &help(visitor).await?))
+    let help = help(visitor).await?;
+    if fields.get(PART) == "check" {
+        return Ok(Reply::Part(part(&checked, fields, &help)));
+    }
+    Ok(page(visitor, workflow, fields, &checked, &help))
+}
+
+/// What the script puts into the page: the faults, the text with its marked lines or the plan, and the words for a screen reader.
+fn part(checked: &Checked, fields: &Fields, help: &Help) -> Markup {
+    let refusal = checked.refusal.as_ref().filter(|_| checked.faults.is_empty());
+    html! {
+        // Nothing above the form, which must not move under the hands of somebody who types.
+        div #check-said {}
+        div #check-beside {
+            (checked.faults.list())
+            @if let Some(refusal) = refusal { p.note { (refusal.title) ": " (refusal.detail) } }
+            @if checked.is_valid { p.note { "The definition has no problems. It is not saved yet." } }
+            (beside(checked, fields, help))
+        }
+        p #check-live {
+            @if checked.is_valid { "The definition has no problems." } @else { (checked.faults.words()) }
+            @if let Some(refusal) = refusal { (refusal.title) }
+        }
+    }
 }
 
 fn page(visitor: &Visitor<'_>, workflow: Option<&Workflow>, fields: &Fields, checked: &Checked, help: &Help) -> Reply {
@@ -180,10 +205,11 @@ fn page(visitor: &Visitor<'_>, workflow: Option<&Workflow>, fields: &Fields, che
             &html! { (below) },
             &html! { (request(visitor, workflow)) @if workflow.is_none() { a.button href=(STARTERS) { "Starters" } } },
         ))
-        (messages(checked, fields))
+        div #check-said { (messages(checked, fields)) }
+        p.unseen #check-live aria-live="polite" {}
         div.editor {
             (form(visitor, workflow, fields, checked))
-            div { (beside(checked, fields, help)) }
+            div #check-beside { (beside(checked, fields, help)) }
         }
         (card("What a definition can have", &help.show()))
     };
@@ -225,7 +251,7 @@ fn form(visitor: &Visitor<'_>, workflow: Option<&Workflow>, fields: &Fields, che
         _ => workflow.map(|workflow| workflow.version),
     };
     html! {
-        form method="post" action=(action) {
+        form method="post" action=(action) data-check {
             (visitor.tokens())
             @if let Some(version) = version { (version_field(version)) }
             (shown.field("name", "Name", Control::Input("text"), "", true))

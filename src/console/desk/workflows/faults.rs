@@ -108,12 +108,31 @@ impl Faults {
     pub(super) fn summary(&self) -> Markup {
         html! {
             @if !self.is_empty() {
-                div.alert role="alert" tabindex="-1" {
-                    strong { (self.count()) }
-                    ul { @for fault in &self.all { li { (fault.link()) ": " (fault.about()) } } }
-                }
+                div.alert role="alert" tabindex="-1" { (self.lines()) }
             }
         }
+    }
+
+    /// As [`Self::summary`], for a page that announces its faults in other words.
+    pub(super) fn list(&self) -> Markup {
+        html! { @if !self.is_empty() { div.alert { (self.lines()) } } }
+    }
+
+    fn lines(&self) -> Markup {
+        html! {
+            strong { (self.count()) }
+            ul { @for fault in &self.all { li { (fault.link()) ": " (fault.about()) } } }
+        }
+    }
+
+    /// How many faults there are, and the first of them.
+    pub(super) fn words(&self) -> String {
+        let Some(first) = self.all.first() else { return String::new() };
+        let place = match first.place {
+            Place::Field(_, label) => label.to_owned(),
+            Place::Line(line) => format!("Line {line}"),
+        };
+        format!("{}. {place}: {}.", self.count(), first.problem.message)
     }
 
     /// The text with numbered lines, and the faults below theirs.
@@ -200,6 +219,10 @@ mod tests {
         let refusal = Faults::of(vec![problem("/definition/name"), problem("/definition/key")], &typed()).refusal().unwrap();
         assert_eq!((refusal.about("name"), refusal.about(DEFINITION)), (Some("is <wrong>"), Some("2 problems above.")));
         assert!(Faults::default().refusal().is_none());
+        let faults = Faults::of(vec![problem("/definition/name"), problem("/definition/key")], &typed());
+        assert_eq!((faults.words().as_str(), Faults::default().words().as_str()), ("2 problems. Name: is <wrong>.", ""));
+        let list = faults.list().into_string();
+        assert!(list.contains("href=\"#line-2\"") && !list.contains("role="), "{list}");
     }
 
     #[test]

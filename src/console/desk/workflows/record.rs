@@ -126,7 +126,7 @@ pub(super) fn triggers(definition: &Map<String, Value>) -> &[Value] {
 }
 
 /// A member that is a text; empty if there is none.
-pub(in crate::desk) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+pub(crate) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
     value.get(name).and_then(Value::as_str).unwrap_or_default()
 }
 

@@ -8,7 +8,7 @@ use tenantd_base::{clock::Timestamp, zones};
 use super::record::text;
 
 /// The next times of a trigger after a moment; none if it is no schedule.
-pub(in crate::desk) fn next_times(trigger: &Value, after: Timestamp, count: usize) -> Vec<Timestamp> {
+pub(crate) fn next_times(trigger: &Value, after: Timestamp, count: usize) -> Vec<Timestamp> {
     let mut times = Vec::new();
     let mut last = after;
     while times.len() < count

@@ -5,6 +5,7 @@ mod list;
 mod operation;
 mod samples;
 mod schema;
+mod try_it;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,6 +14,8 @@ use serde_json::Value;
 use tenantd_http::pages::PageVisit;
 
 use super::Content;
+
+pub(super) use try_it::Tried;
 
 pub(super) const PATH: &str = "/documentation/api/";
 pub(super) const SCHEMAS_PATH: &str = "/documentation/schemas/";
@@ -149,11 +152,31 @@ impl Reference {
         self.find(path).is_some()
     }
 
-    pub(super) fn content(&self, path: &str, visit: &PageVisit<'_>) -> Option<Content> {
+    /// The operation whose page is at a path.
+    fn operation(&self, path: &str) -> Option<&Operation> {
+        if let Some(Target::Operation(_, operation)) = self.find(path) { Some(operation) } else { None }
+    }
+
+    /// Whether the page has a form that calls its operation.
+    pub(super) fn takes_forms(&self, path: &str) -> bool {
+        self.operation(path).is_some_and(|operation| try_it::is_offered(&self.document, operation))
+    }
+
+    /// Does what the form of an operation asks for.
+    pub(super) async fn act(&self, visit: &PageVisit<'_>) -> Option<Tried> {
+        match (self.operation(visit.path), visit.form) {
+            (Some(operation), Some(_)) => Some(try_it::act(&self.document, operation, visit).await),
+            _ => None,
+        }
+    }
+
+    pub(super) fn content(&self, path: &str, visit: &PageVisit<'_>, tried: Option<&Tried>) -> Option<Content> {
         Some(match self.find(path)? {
             Target::All => list::operations(self, &list::Filter::new(visit)),
             Target::Area(area) => list::area(area),
-            Target::Operation(area, operation) => operation::content(&self.document, area, operation),
+            Target::Operation(area, operation) => {
+                operation::content(&self.document, area, operation, &try_it::show(&self.document, operation, visit, tried))
+            }
             Target::Schemas => list::schemas(self),
             Target::Schema(name, schema) => schema::content(&self.document, name, schema),
         })

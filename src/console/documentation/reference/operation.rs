@@ -27,6 +27,8 @@ fn access(operation: &Value) -> Markup {
     let intro = match (need, need.split(':').next()) {
         ("", _) => "Anyone. The operation needs no credential.",
         ("signed_in", _) => "Any valid API key or session.",
+        ("own_account", _) => "Any valid API key or session, also the session of a contact.",
+        ("contact", _) => "The session of a contact with portal access.",
         ("operator", _) => "The operator of the installation.",
         ("platform", _) => "The operator of the installation, or a key of the platform tenant with platform:read.",
         (_, Some("all_scopes")) => "A credential with all of these scopes:",
@@ -80,12 +82,6 @@ fn request_body(document: &Value, operation: &Value) -> Markup {
     }
 }
 
-/// A response of its own, or the shared one that it refers to.
-fn resolved<'a>(document: &'a Value, response: &'a Value) -> &'a Value {
-    let shared = response.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'));
-    shared.and_then(|path| document.pointer(path)).unwrap_or(response)
-}
-
 fn answers(document: &Value, operation: &Value) -> Markup {
     let responses: Vec<(&String, &Value)> = operation.get("responses").and_then(Value::as_object).into_iter().flatten().collect();
     let succeeds = |status: &str| status.starts_with('2') || status.starts_with('3');
@@ -103,7 +99,7 @@ fn answers(document: &Value, operation: &Value) -> Markup {
     html! {
         h2 #answers { "Answers" }
         @for (status, response) in responses.iter().filter(|(status, _)| succeeds(status)) {
-            @let response = resolved(document, response);
+            @let response = schema::resolved(document, response);
             h3 { (status) }
             (markdown::description(text(response, "description")))
             @for (media_type, media) in response.get("content").and_then(Value::as_object).into_iter().flatten() {
@@ -142,7 +138,7 @@ fn examples(operation: &Operation, value: &Value) -> Markup {
     }
 }
 
-pub(super) fn content(document: &Value, area: &Area, operation: &Operation) -> Content {
+pub(super) fn content(document: &Value, area: &Area, operation: &Operation, try_it: &Markup) -> Content {
     let value = operation.value(document);
     let kinds = effects::kinds_of(&operation.id);
     let body = html! {
@@ -153,6 +149,15 @@ pub(super) fn content(document: &Value, area: &Area, operation: &Operation) -> C
                 (markdown::description(text(value, "description")))
                 dl.facts {
                     dt { "Access" } dd { (access(value)) }
+                    @if value.get("x-recent-sign-in") == Some(&Value::Bool(true)) {
+                        dt { "Recent sign-in" }
+                        dd {
+                            "A session must have been proven recently, unless the request only disables something or the description "
+                            "says otherwise. If it was not, the answer is "
+                            a href="/documentation/errors/#recent-sign-in-required" { (code("recent_sign_in_required")) }
+                            ". API keys need none."
+                        }
+                    }
                     dt { "Rate limit" } dd { "Class " a href=(rate_limits::PATH) { (code(text(value, "x-rate-class"))) } }
                     @if !kinds.is_empty() {
                         dt { "Events" }
@@ -160,6 +165,7 @@ pub(super) fn content(document: &Value, area: &Area, operation: &Operation) -> C
                     }
                     dt { "Operation id" } dd { (code(&operation.id)) }
                 }
+                (try_it)
                 (parameters(document, value))
                 (request_body(document, value))
                 (answers(document, value))

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use tenantd_http::FORM;
+
 use super::text;
 use crate::components::pretty;
 
@@ -34,7 +36,7 @@ pub(super) fn all(method: &str, path: &str, operation: &Value) -> [Sample; 4] {
 }
 
 /// The example of a parameter, or a word that says what to put there.
-fn example_of(parameter: &Value) -> String {
+pub(super) fn example_of(parameter: &Value) -> String {
     let schema = parameter.get("schema");
     let example = |schema: &Value| schema.pointer("/examples/0").or_else(|| schema.pointer("/enum/0")).cloned();
     let found = schema.and_then(|schema| example(schema).or_else(|| schema.get("items").and_then(example)));
@@ -76,6 +78,10 @@ impl<'a> Request<'a> {
 
     /// The body as a text: an example that is a text is sent as it is.
     fn body_text(&self) -> Option<String> {
+        if let (Some(FORM), Some(Value::Object(fields))) = (self.media_type, self.body) {
+            let pairs = fields.iter().map(|(name, value)| (name, value.as_str().unwrap_or_default()));
+            return Some(form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish());
+        }
         self.body.map(|body| body.as_str().map_or_else(|| pretty(body), str::to_owned))
     }
 

@@ -36,6 +36,12 @@ fn referenced(schema: &Value) -> Option<&str> {
     schema.get("$ref").and_then(Value::as_str)?.strip_prefix("#/components/schemas/")
 }
 
+/// A part of the document of its own, or the shared one that it refers to.
+pub(super) fn resolved<'a>(document: &'a Value, part: &'a Value) -> &'a Value {
+    let shared = part.get("$ref").and_then(Value::as_str).and_then(|path| path.strip_prefix('#'));
+    shared.and_then(|path| document.pointer(path)).unwrap_or(part)
+}
+
 fn known<'a>(document: &'a Value, name: &str) -> &'a Value {
     document.pointer(&format!("/components/schemas/{name}")).unwrap_or(&Value::Null)
 }

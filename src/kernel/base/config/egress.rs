@@ -8,6 +8,8 @@ use std::{
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::{Deserialize, Serialize};
 
+use super::only_target::OnlyTarget;
+
 /// The private networks: RFC 1918, the shared address space of RFC 6598, and the unique local addresses of RFC 4193.
 /// `allowed_networks` can open only these. Any other blocked address must be opened by itself.
 pub const PRIVATE_NETWORKS: [IpNet; 5] = [
@@ -23,6 +25,7 @@ pub const PRIVATE_NETWORKS: [IpNet; 5] = [
 pub struct Egress {
     pub allowed_networks: Vec<IpNet>,
     pub allowed_addresses: Vec<IpAddr>,
+    pub only_targets: Vec<OnlyTarget>,
     pub dns_servers: Vec<SocketAddr>,
     #[serde(with = "super::empty_is_none")]
     pub ca_file: Option<PathBuf>,
@@ -41,6 +44,21 @@ impl Egress {
         Some(format!(
             "egress.allowed_networks: {odd} is not part of a private network ({}); use egress.allowed_addresses for single addresses",
             private.join(", ")
+        ))
+    }
+    /// Refuses a listed private network that the address policy closes. The list opens nothing, although its operator may believe
+    /// that it does.
+    pub(super) fn conflict(&self) -> Option<String> {
+        let within = |outer: &IpNet, inner: &IpNet| outer.contains(inner);
+        let closed = |network: &IpNet| {
+            PRIVATE_NETWORKS.iter().any(|private| within(private, network))
+                && !self.allowed_networks.iter().any(|open| within(open, network) || within(network, open))
+                && !self.allowed_addresses.iter().any(|address| network.contains(address))
+        };
+        let odd = self.only_targets.iter().find(|target| target.network().is_some_and(|network| closed(&network)))?;
+        Some(format!(
+            "egress.only_targets: {odd} is in a private network that egress.allowed_networks does not open; the list never opens an \
+             address by itself"
         ))
     }
 }

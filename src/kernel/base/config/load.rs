@@ -58,7 +58,8 @@ pub fn load(
     let unusable = |error: toml::de::Error| ConfigError(vec![format!("settings: {}", error.to_string().trim().replace('\n', " "))]);
     let config: Config = settings.try_into().map_err(unusable)?;
     let mut faults = Faults::default();
-    for problem in range_problems(&config).into_iter().chain(conflict(&config).map(str::to_owned)) {
+    let conflicts = conflict(&config).map(str::to_owned).into_iter().chain(config.egress.conflict());
+    for problem in range_problems(&config).into_iter().chain(conflicts) {
         faults.add("settings", problem);
     }
     faults.check().map(|()| config)
@@ -246,7 +247,10 @@ fn range_problems(config: &Config) -> Vec<String> {
         ("secrets.password_hashes", config.secrets.password_hashes as u64, 1),
         ("sessions.idle_seconds", config.sessions.idle_seconds, 60),
         ("sessions.absolute_seconds", config.sessions.absolute_seconds, 60),
+        ("sessions.most_per_user", config.sessions.most_per_user as u64, 1),
+        ("sessions.recent_seconds", config.sessions.recent_seconds, 60),
         ("api_keys.max_live", config.api_keys.max_live, 1),
+        ("api_keys.max_personal", config.api_keys.max_personal, 1),
         ("api_keys.max_expires_days", u64::from(config.api_keys.max_expires_days), 1),
         ("api_keys.default_expires_days", u64::from(config.api_keys.default_expires_days), 1),
         ("directory.agent_offline_seconds", config.directory.agent_offline_seconds, 1),
@@ -287,6 +291,9 @@ fn range_problems(config: &Config) -> Vec<String> {
     let percents = [("disk.low_percent", disk.low_percent), ("disk.full_percent", disk.full_percent)];
     let beyond = percents.into_iter().filter(|(_, percent)| *percent > 100);
     found.extend(beyond.map(|(key, percent)| format!("{key} is {percent}, but must be at most 100")));
+    if config.api_keys.max_personal > 100 {
+        found.push("api_keys.max_personal must be at most 100".to_owned());
+    }
     if config.api_keys.max_expires_days > 36_500 {
         found.push("api_keys.max_expires_days must be at most 36500".to_owned());
     }
@@ -344,6 +351,10 @@ mod tests {
             ("allowed_addresses = [\"10.0.0.0/8\"]", "FILE:2: egress.allowed_addresses = [\"10.0.0.0/8\"]"),
             ("dns_servers = [\"10.0.0.53\"]", "FILE:2: egress.dns_servers = [\"10.0.0.53\"]"),
             ("pool_idle_seconds = 0", "FILE:2: egress.pool_idle_seconds is 0, but must be at least 1"),
+            (
+                "only_targets = [\"https://a.example\"]",
+                "FILE:2: egress.only_targets = [\"https://a.example\"]: https://a.example is",
+            ),
         ] {
             let refused = load_text(&format!("[egress]\n{text}\n")).map(|_| ());
             assert!(refused.as_ref().is_err_and(|error| error.starts_with(expected)), "{refused:?}");
@@ -371,6 +382,18 @@ mod tests {
         assert!(load_text("[api_keys]\nmax_expires_days = 30\ndefault_expires_days = 30\n").is_ok());
         let refused = load_text("[api_keys]\nmax_expires_days = 30\n").map(|_| ());
         assert!(refused.as_ref().is_err_and(|error| error.contains("is longer than")), "{refused:?}");
+    }
+
+    #[test]
+    fn listed_targets_are_shown_and_never_open_a_private_network() {
+        let listed = |text: &str| load_text(&format!("[egress]\nonly_targets = [\"*.Example.com:443\", \"10.20.1.0/24\"]\n{text}"));
+        let refused = listed("").map(|_| ());
+        assert!(refused.as_ref().is_err_and(|error| error.contains("10.20.1.0/24 is in a private network")), "{refused:?}");
+        for open in ["allowed_networks = [\"10.20.0.0/16\"]\n", "allowed_addresses = [\"10.20.1.7\"]\n"] {
+            let shown = listed(open).map(|config| toml::to_string(&config.egress).unwrap()).unwrap();
+            assert!(shown.contains("only_targets = [\"*.example.com:443\", \"10.20.1.0/24\"]"), "{shown}");
+        }
+        assert!(listed("allowed_networks = [\"10.21.0.0/16\"]\n").is_err());
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod egress;
 mod load;
 mod log_level;
 mod offsite;
+mod only_target;
 mod origin;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
@@ -19,6 +20,7 @@ pub use egress::{Egress, PRIVATE_NETWORKS};
 pub use load::{ConfigError, load};
 pub use log_level::log_filter;
 pub use offsite::Offsite;
+pub use only_target::OnlyTarget;
 pub use origin::Origin;
 
 /// The file with every key and its default.
@@ -193,12 +195,15 @@ pub struct Secrets {
 pub struct Sessions {
     pub idle_seconds: u64,
     pub absolute_seconds: u64,
+    pub most_per_user: usize,
+    pub recent_seconds: u64,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKeys {
     pub max_live: u64,
+    pub max_personal: u64,
     pub max_expires_days: u32,
     pub default_expires_days: u32,
     pub expiring_days: u32,

@@ -40,6 +40,14 @@ impl std::fmt::Debug for PasswordHash {
 }
 
 impl PasswordHash {
+    /// Whether the hash has the parameters of this release.
+    pub fn is_current(&self) -> bool {
+        let Ok(parsed) = phc::PasswordHash::new(&self.0) else { return false };
+        let given = |name: &str| parsed.params.get_decimal(name);
+        let parameters = (given("m"), given("t"), given("p"));
+        parsed.algorithm.as_str() == "argon2id" && parameters == (Some(MEMORY_KIB), Some(PASSES), Some(LANES))
+    }
+
     /// Refuses a hash that is not Argon2id within our bounds.
     pub fn check(&self) -> Result<(), PasswordError> {
         let refuse = |reason: String| Err(PasswordError::Unacceptable(reason));
@@ -157,7 +165,8 @@ mod tests {
         let mut entropy = Entropy::from_seed(1);
         let passwords = Passwords::new(1, 8, &mut entropy);
         let hash = passwords.hash(Secret::new("correct horse"), &mut entropy).await.unwrap();
-        assert!(hash.0.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"));
+        assert!(hash.0.starts_with("$argon2id$v=19$m=19456,t=2,p=1$") && hash.is_current());
+        assert!(!with("m=65536,t=2,p=1").is_current() && !with("m=19456,t=3,p=1").is_current());
         assert_eq!(verify(&passwords, Secret::new("correct horse"), Some(hash.clone())).await, Ok(true));
         assert_eq!(verify(&passwords, Secret::new("wrong horse"), Some(hash.clone())).await, Ok(false));
         assert_eq!(verify(&passwords, Secret::new("a password that nobody has"), None).await, Ok(false));

@@ -1,4 +1,4 @@
-//! Logs and metrics. Logs are structured lines on standard output. Metrics are rendered for Prometheus on request. Neither contains
+//! Logs and metrics. Logs are structured lines on standard output, or on standard error if standard output has an answer. Metrics are rendered for Prometheus on request. Neither contains
 //! secrets, because secrets are in types that do not print. `usage` counts the requests of each tenant until they are stored.
 
 mod described;
@@ -14,7 +14,7 @@ pub use usage::{Caller, Counted, RequestKey, StatusClass, Usage, UsageTaken};
 use std::sync::{Arc, OnceLock};
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
-use tracing_subscriber::{EnvFilter, Registry, layer::SubscriberExt, reload, util::SubscriberInitExt};
+use tracing_subscriber::{EnvFilter, Registry, fmt::writer::BoxMakeWriter, layer::SubscriberExt, reload, util::SubscriberInitExt};
 
 use super::config::{LogFormat, Telemetry, log_filter};
 
@@ -37,14 +37,28 @@ impl LogControl {
     }
 }
 
+/// Where the log lines go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogOutput {
+    Stdout,
+    /// For a command whose answer is on standard output.
+    Stderr,
+}
+
 /// Installs the log output of the process. It works once per process; later calls fail.
-pub fn install_logs(settings: &Telemetry) -> Result<LogControl, String> {
+pub fn install_logs(settings: &Telemetry, output: LogOutput) -> Result<LogControl, String> {
     let filter = log_filter(&settings.log_level)?;
     let (filter, handle) = reload::Layer::new(filter);
     let registry = tracing_subscriber::registry().with(filter).with(recent::KeepRecent);
+    let writer = match output {
+        LogOutput::Stdout => BoxMakeWriter::new(std::io::stdout),
+        LogOutput::Stderr => BoxMakeWriter::new(std::io::stderr),
+    };
     let installed = match settings.log_format {
-        LogFormat::Text => registry.with(text::layer(std::io::stdout)).try_init(),
-        LogFormat::Json => registry.with(tracing_subscriber::fmt::layer().json().flatten_event(true)).try_init(),
+        LogFormat::Text => registry.with(text::layer(writer)).try_init(),
+        LogFormat::Json => {
+            registry.with(tracing_subscriber::fmt::layer().json().flatten_event(true).with_writer(writer)).try_init()
+        }
     };
     installed.map_err(|error| error.to_string())?;
     Ok(LogControl(Arc::new(handle)))

@@ -41,6 +41,7 @@ fn closed() -> config::Egress {
     config::Egress {
         allowed_networks: Vec::new(),
         allowed_addresses: Vec::new(),
+        only_targets: Vec::new(),
         dns_servers: Vec::new(),
         ca_file: None,
         pool_connections: 1,

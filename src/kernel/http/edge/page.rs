@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
+use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt, future::BoxFuture};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, header};
 use poem::{Body, Request, Response};
 use serde_json::Value;
@@ -19,7 +20,7 @@ use crate::{
     failures, media,
     need::Need,
     operations::Route,
-    pages::{self, Api, ApiAnswer, Call, FORM_TOKEN, PageVisit, Readers},
+    pages::{self, Api, ApiAnswer, Call, FORM_TOKEN, FirstBytes, PageVisit, Readers},
     problem::{Code, Problem},
     rate::RateClass,
     visit::RequestSummary,
@@ -43,8 +44,15 @@ impl Edge {
             Ok(reader) => reader,
             Err(problem) => {
                 summary.rate_limit = self.parts.rates.take(RateClass::Public, None, arrival.client)?;
-                let signs_in = matches!(method, Method::GET | Method::HEAD) && sign_in_helps(&headers, problem.code);
-                return if signs_in { Ok(pages::to_sign_in(&uri)) } else { Err(problem) };
+                let leads_on = matches!(method, Method::GET | Method::HEAD);
+                if leads_on && problem.code == Code::SecondFactorMissing {
+                    return Ok(pages::see_other(pages::SECOND_FACTOR));
+                }
+                // The pages of staff lead a contact to theirs.
+                if leads_on && problem.code == Code::PortalOnly {
+                    return Ok(pages::see_other(pages::PORTAL));
+                }
+                return if leads_on && sign_in_helps(&headers, problem.code) { Ok(pages::to_sign_in(&uri)) } else { Err(problem) };
             }
         };
         summary.principal.clone_from(&reader);
@@ -94,9 +102,13 @@ impl Edge {
         };
         match readers {
             Readers::Everyone => Ok(None),
+            Readers::EveryoneAndSignedIn => Ok(find().ok()),
             Readers::EveryoneAndOperators => Ok(find().ok().filter(|reader| Need::Operator.check(reader).is_ok())),
             Readers::Only(need) => {
                 let reader = find()?;
+                if reader.lacks_factor() {
+                    return Err(Problem::plain(Code::SecondFactorMissing));
+                }
                 need.check(&reader)?;
                 Ok(Some(reader))
             }
@@ -161,13 +173,15 @@ impl Calls<'_> {
     fn request(&self, call: Call) -> Option<Request> {
         let mut builder = Request::builder().method(call.method).uri(call.target.parse().ok()?);
         let own = HeaderName::from_static("x-api-key");
-        for name in [header::COOKIE, header::AUTHORIZATION, own, header::HOST, header::CACHE_CONTROL] {
+        for name in [header::COOKIE, header::AUTHORIZATION, own, header::HOST, header::CACHE_CONTROL, header::USER_AGENT] {
             for value in self.headers.get_all(&name) {
                 builder = builder.header(&name, value);
             }
         }
         builder = builder.header("sec-fetch-site", "same-origin").header(header::ACCEPT, "*/*");
-        for (name, value) in [("if-match", call.if_match), ("idempotency-key", call.idempotency_key)] {
+        let headers =
+            [("if-match", call.if_match), ("if-none-match", call.if_none_match), ("idempotency-key", call.idempotency_key)];
+        for (name, value) in headers {
             if let Some(value) = value {
                 builder = builder.header(name, HeaderValue::try_from(value).ok()?);
             }
@@ -179,20 +193,47 @@ impl Calls<'_> {
     }
 }
 
+impl Calls<'_> {
+    async fn answer(&self, call: Call) -> Response {
+        let target = call.target.clone();
+        if let Some(request) = self.request(call) {
+            self.edge.internal_call(request, self.arrival).await
+        } else {
+            let problem = Problem::new(Code::MalformedRequest, format!("{target} is not an address, or a header is not valid."));
+            failures::response(&problem, self.arrival.base_url, &target, self.arrival.request_id)
+        }
+    }
+}
+
 impl Api for Calls<'_> {
     fn call(&self, call: Call) -> BoxFuture<'_, ApiAnswer> {
         Box::pin(async move {
-            let target = call.target.clone();
-            let response = if let Some(request) = self.request(call) {
-                self.edge.internal_call(request, self.arrival).await
-            } else {
-                let problem = Problem::new(Code::MalformedRequest, format!("{target} is not an address."));
-                failures::response(&problem, self.arrival.base_url, &target, self.arrival.request_id)
-            };
-            let (parts, body) = response.into_parts();
+            let (parts, body) = self.answer(call).await.into_parts();
             ApiAnswer { status: parts.status, headers: parts.headers, body: value(body).await }
         })
     }
+
+    fn first_bytes(&self, call: Call, most: usize) -> BoxFuture<'_, FirstBytes> {
+        Box::pin(async move {
+            let (parts, body) = self.answer(call).await.into_parts();
+            let (body, is_cut) = first_bytes(body, most).await;
+            FirstBytes { status: parts.status, headers: parts.headers, body, is_cut }
+        })
+    }
+}
+
+/// At most this many bytes of a body, and whether it goes on or broke off.
+async fn first_bytes(body: Body, most: usize) -> (Bytes, bool) {
+    let (mut found, mut pieces) = (BytesMut::new(), std::pin::pin!(body.into_bytes_stream()));
+    while let Some(piece) = pieces.next().await {
+        let Ok(piece) = piece else { return (found.freeze(), true) };
+        let room = most - found.len();
+        found.extend_from_slice(piece.get(..room).unwrap_or(&piece));
+        if piece.len() > room {
+            return (found.freeze(), true);
+        }
+    }
+    (found.freeze(), false)
 }
 
 /// The JSON of an answer; `null` if it has none.

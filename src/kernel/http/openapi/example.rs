@@ -3,7 +3,10 @@
 use poem_openapi::types::ParseFromJSON;
 use serde_json::{Map, Value, json};
 
-use super::super::schema::resolve;
+use super::super::{FORM, schema::resolve};
+
+/// The example of a text that nobody reads back.
+const SECRET: &str = "correct horse battery staple";
 
 /// Gives types their examples in the published document. Each example comes from its file in the folder `examples` next to the
 /// caller's file.
@@ -39,7 +42,7 @@ fn fill_content(holder: &mut Value, components: &Value) {
     let content = holder.get_mut("content").and_then(Value::as_object_mut).into_iter().flatten();
     for (media_type, media) in content {
         let Some(media) = media.as_object_mut() else { continue };
-        if (media_type.ends_with("json") || ["text/csv", "text/html"].contains(&media_type.as_str()))
+        if (media_type.ends_with("json") || ["text/csv", "text/html", "text/plain", FORM].contains(&media_type.as_str()))
             && !media.contains_key("example")
             && let Some(schema) = media.get("schema")
         {
@@ -78,8 +81,11 @@ pub(super) fn of(schema: &Value, components: &Value, depth: usize) -> Value {
         "array" => json!([]),
         "integer" | "number" => schema.get("minimum").cloned().unwrap_or_else(|| json!(1)),
         "boolean" => json!(true),
-        // Only passwords are write-only.
-        _ if schema.get("writeOnly") == Some(&json!(true)) => json!("correct horse battery staple"),
+        // Passwords and codes are write-only.
+        _ if schema.get("writeOnly") == Some(&json!(true)) => {
+            let most = schema.get("maxLength").and_then(Value::as_u64).and_then(|most| usize::try_from(most).ok());
+            json!(SECRET.chars().take(most.unwrap_or(usize::MAX)).collect::<String>())
+        }
         _ => match schema.get("format").and_then(Value::as_str) {
             Some("date") => json!("2026-01-31"),
             Some("date-time") => json!("2026-01-31T09:30:00.000Z"),

@@ -13,7 +13,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use poem_openapi::{registry::Registry, types::Type};
 use serde_json::{Map, Value, json};
 
-use super::{mark::Marks, rate::RateClass};
+use super::{
+    mark::{Marks, SETS_COOKIE},
+    rate::RateClass,
+    recent::{RECENT_SIGN_IN, Recency},
+};
 
 pub use descriptions::is_described;
 pub use example::read_example;
@@ -85,6 +89,12 @@ pub fn publish(draft: &str, about: About, additions: Additions) -> Result<Docume
         let found = normalize::operation(&path, operation, &components)?;
         let class = found.class.unwrap_or_else(|| RateClass::usual(operation.contains_key("x-need"), &method));
         operation.insert("x-rate-class".to_owned(), json!(class.name()));
+        if found.recency != Recency::Never {
+            operation.insert(RECENT_SIGN_IN.to_owned(), json!(true));
+        }
+        if found.sets_cookie {
+            operation.insert(SETS_COOKIE.to_owned(), json!(true));
+        }
         marks.insert(id, found);
         responses::complete(&path, operation, &components);
     }

@@ -5,7 +5,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::{
-    super::{LINES, bounded::VISIBLE_TEXT, mark::Marks, schema::resolve},
+    super::{
+        LINES,
+        bounded::{NO_CONTROL_CHARACTERS, VISIBLE_BOUNDED_TEXT, VISIBLE_TEXT},
+        mark::Marks,
+        schema::resolve,
+    },
     NEED_PREFIX, OPEN_QUERY_PARAMETER, QUERY_PARAMETER,
 };
 
@@ -277,6 +282,8 @@ fn refuse_blanks(schema: &mut Value) {
             let is_bound = ["pattern", "format", "enum", "writeOnly"].iter().any(|name| members.contains_key(*name));
             if has_text && !is_bound {
                 members.insert("pattern".to_owned(), json!(VISIBLE_TEXT));
+            } else if has_text && members.get("pattern").is_some_and(|pattern| pattern == NO_CONTROL_CHARACTERS) {
+                members.insert("pattern".to_owned(), json!(VISIBLE_BOUNDED_TEXT));
             }
             members.values_mut().for_each(refuse_blanks);
         }

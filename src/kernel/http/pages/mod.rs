@@ -30,7 +30,7 @@ use super::{
 };
 
 pub use answer::{Notice, WayOn};
-pub use visit::{Api, ApiAnswer, Call, PageVisit};
+pub use visit::{Api, ApiAnswer, Call, FirstBytes, PageVisit};
 
 /// A page, or several pages that belong together.
 pub trait Page: Send + Sync {
@@ -52,6 +52,12 @@ pub const FORM_TOKEN: &str = "form_token";
 /// The path of the page for signing in.
 pub const SIGN_IN: &str = "/sign-in";
 
+/// The path of the pages for contacts of customers.
+pub const PORTAL: &str = "/portal";
+
+/// The path of the page for adding and proving second factors.
+pub const SECOND_FACTOR: &str = "/second-factor";
+
 /// The way to the sign-in page, and from there back to the target.
 pub(super) fn to_sign_in(target: &Uri) -> Response {
     let path = target.path_and_query().map_or("/", PathAndQuery::as_str);
@@ -61,6 +67,11 @@ pub(super) fn to_sign_in(target: &Uri) -> Response {
         let mut query = form_urlencoded::Serializer::new(String::new());
         format!("{SIGN_IN}?{}", query.append_pair("return_to", path).finish())
     };
+    see_other(&way)
+}
+
+/// Leads on to a path of this site.
+pub(super) fn see_other(way: &str) -> Response {
     Response::builder()
         .status(StatusCode::SEE_OTHER)
         .header(header::LOCATION, way)
@@ -74,6 +85,8 @@ pub enum Readers {
     Everyone,
     /// Everyone. An operator sees more of it.
     EveryoneAndOperators,
+    /// Everyone. Who is signed in sees more of it.
+    EveryoneAndSignedIn,
     /// Callers that meet the need. Each is the page's reader.
     Only(Need),
 }

@@ -1,5 +1,6 @@
 //! A request for a page, and the calls of the API that a page makes for its reader.
 
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{HeaderMap, Method, StatusCode};
 use serde_json::Value;
@@ -57,6 +58,9 @@ impl PageVisit<'_> {
 /// Calls operations of the API with the credential of the visitor. A page can do what its reader could do with the API, and no more.
 pub trait Api: Send + Sync {
     fn call(&self, call: Call) -> BoxFuture<'_, ApiAnswer>;
+
+    /// As [`Self::call`], for an answer that need not be JSON or end soon. Reads at most this many bytes of it.
+    fn first_bytes(&self, call: Call, most: usize) -> BoxFuture<'_, FirstBytes>;
 }
 
 /// A request to the API.
@@ -67,17 +71,28 @@ pub struct Call {
     pub target: String,
     pub body: Option<Value>,
     pub if_match: Option<String>,
+    pub if_none_match: Option<String>,
     pub idempotency_key: Option<String>,
 }
 
 impl Call {
     pub fn get(target: impl Into<String>) -> Self {
-        Self { method: Method::GET, target: target.into(), body: None, if_match: None, idempotency_key: None }
+        Self::send(Method::GET, target, None)
     }
 
     pub fn send(method: Method, target: impl Into<String>, body: Option<Value>) -> Self {
-        Self { method, target: target.into(), body, if_match: None, idempotency_key: None }
+        Self { method, target: target.into(), body, if_match: None, if_none_match: None, idempotency_key: None }
     }
+}
+
+/// The begin of what the API answered, as any client gets it.
+#[derive(Clone, Debug)]
+pub struct FirstBytes {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+    /// The answer goes on, or it broke off.
+    pub is_cut: bool,
 }
 
 /// What the API answered: a value or a problem, as any client gets it.

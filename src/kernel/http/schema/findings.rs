@@ -6,10 +6,10 @@ use jsonschema::{
 };
 use serde_json::{Map, Value};
 
-use tenantd_base::{fault::pointer_part, vocabulary::nearest};
+use tenantd_base::{fault::pointer_part, letters::is_blank, vocabulary::nearest};
 
 use crate::{
-    bounded::{NO_CONTROL_CHARACTERS, VISIBLE_TEXT},
+    bounded::{NO_CONTROL_CHARACTERS, is_of_visible_texts},
     problem::{FieldError, Findings, MAX_ERRORS, Place},
 };
 
@@ -195,9 +195,9 @@ fn describe(
             simple("wrong_form", "must not contain control characters".to_owned())
         }
         // The error that the text is too short is reported already.
-        ValidationErrorKind::Pattern { pattern } if pattern == VISIBLE_TEXT && error.instance().as_str() == Some("") => return,
-        ValidationErrorKind::Pattern { pattern } if pattern == VISIBLE_TEXT => {
-            let is_blank = error.instance().as_str().is_some_and(|text| text.trim().is_empty());
+        ValidationErrorKind::Pattern { pattern } if is_of_visible_texts(pattern) && error.instance().as_str() == Some("") => return,
+        ValidationErrorKind::Pattern { pattern } if is_of_visible_texts(pattern) => {
+            let is_blank = error.instance().as_str().is_some_and(is_blank);
             simple("wrong_form", if is_blank { "must not be blank" } else { "must not contain control characters" }.to_owned())
         }
         ValidationErrorKind::Pattern { pattern } => simple("wrong_form", format!("must match {pattern}")),

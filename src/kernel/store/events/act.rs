@@ -43,7 +43,9 @@ impl Actor {
 
     pub fn of(principal: &Principal) -> Self {
         match &principal.identity {
-            Identity::User { id, name, .. } => Self { kind: ActorKind::User, id: id.to_string(), name: name.clone() },
+            Identity::User { id, name, .. } | Identity::Contact { id, name, .. } => {
+                Self { kind: ActorKind::User, id: id.to_string(), name: name.clone() }
+            }
             Identity::ApiKey { id, name } => Self { kind: ActorKind::ApiKey, id: id.to_string(), name: name.clone() },
             Identity::LocalOperator => {
                 Self { kind: ActorKind::System, id: "local_operator".to_owned(), name: "Local operator".to_owned() }

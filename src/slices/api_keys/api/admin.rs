@@ -91,6 +91,7 @@ impl AdminKeysApi {
             scope: None,
             text: None,
             created_by: None,
+            personal: None,
             expires_before: None,
             unused_since: None,
             sort: SortField::CreatedAt,

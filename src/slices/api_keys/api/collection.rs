@@ -14,10 +14,12 @@ use tenantd_http::{
     answer_cache::AnswerCache,
     idempotency::IdempotencyKey,
     input::{Filter, Lenient, OptionalBody, target},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, ApiKeysRead, ApiKeysWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
     problem::{FieldError, Problem},
+    recent::RecentUnlessReducing,
     reply::{Changed, Created, Listed},
     wire::word_type,
 };
@@ -73,6 +75,8 @@ struct ListApiKeys {
     /// Returns only keys that the user or key with this id created.
     #[oai(validator(min_length = 1, max_length = 64))]
     created_by: Option<String>,
+    /// Returns only personal keys (`true`), or only others (`false`).
+    personal: Option<bool>,
     /// Returns only keys that expire before this time.
     expires_before: Option<Timestamp>,
     /// Returns only keys that have not been used for this many days. For a key that was never used, its creation counts.
@@ -95,6 +99,7 @@ impl ListApiKeys {
             scope: self.scope.as_deref().map(parse_scope).transpose()?,
             text: self.q.as_deref().map(str::to_lowercase),
             created_by: self.created_by.clone(),
+            personal: self.personal,
             expires_before: self.expires_before,
             unused_since: self.unused_for_days.map(|days| now - Duration::from_secs(u64::from(days) * 86_400)),
             sort,
@@ -135,7 +140,8 @@ impl KeysApi {
 impl KeysApi {
     /// List API keys
     ///
-    /// Returns the tenant's keys without their plaintext. Expired and revoked keys stay listed for 90 days by default.
+    /// Returns the tenant's keys and the personal keys of its people, without their plaintext. Expired and revoked keys stay listed
+    /// for 90 days by default.
     #[oai(path = "/", method = "get", operation_id = "list_api_keys")]
     async fn list_api_keys(&self, auth: Allowed<ApiKeysRead>, query: Filter<ListApiKeys>) -> Result<Listed<ApiKey>, Problem> {
         self.pages.get(&self.store, auth.principal.tenant_id, &auth.context, || {
@@ -160,6 +166,7 @@ impl KeysApi {
     async fn create_api_key(
         &self,
         auth: Allowed<ApiKeysWrite>,
+        _recent: Marked<RecentSignIn>,
         idempotency_key: IdempotencyKey,
         body: Lenient<CreateApiKey>,
     ) -> Result<Created<ApiKeyWithSecret>, Problem> {
@@ -180,15 +187,21 @@ impl KeysApi {
     ///
     /// Changes the key that `?id=` or `id` in the body names. Your credential must cover the key before and after the change:
     /// scopes, organizations, networks and lifetime. A change that only reduces the key (fewer scopes, narrower networks, an
-    /// earlier end, `enabled: false`) requires only `api_keys:write`.
+    /// earlier end, `enabled: false`) requires only `api_keys:write`. A personal key cannot be changed, only revoked.
+    ///
+    /// A change that adds rights is refused with 409 `invalid_transition` if the caller that created the key, or rotated it last, does
+    /// not have them now, because that caller has the secret. Rotate the key yourself with `overlap_seconds: 0`, and repeat the change. If the owner of the key
+    /// does not cover it after the change, you become its owner.
     #[oai(path = "/", method = "put", operation_id = "update_api_key")]
     async fn update_api_key(
         &self,
         auth: Allowed<ApiKeysWrite>,
+        recent: RecentUnlessReducing,
         query: Filter<TargetQuery>,
         if_match: IfMatch,
         body: Lenient<UpdateApiKey>,
     ) -> Result<Changed<ApiKey>, Problem> {
+        recent.check(body.0.only_disables())?;
         let id = target(query.0.id, body.0.id)?;
         record::update(self.service, &self.store, &auth, id, if_match, body.0).await
     }

@@ -2,12 +2,13 @@
 
 use tenantd_http::examples;
 
-use super::wire::{ApiKey, ApiKeyWithSecret, CreateApiKey, RotateApiKey, UpdateApiKey};
+use super::wire::{ApiKey, ApiKeyWithSecret, CreateApiKey, CreateOwnKey, RotateApiKey, UpdateApiKey};
 
 examples! {
     ApiKey => "api_key.json",
     ApiKeyWithSecret => "api_key_with_secret.json",
     CreateApiKey => "create_api_key.json",
+    CreateOwnKey => "create_own_key.json",
     UpdateApiKey => "update_api_key.json",
     RotateApiKey => "rotate_api_key.json",
 }

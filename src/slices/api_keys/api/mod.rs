@@ -3,17 +3,20 @@
 mod admin;
 mod collection;
 mod examples;
+mod own;
 mod record;
 mod wire;
 
 pub(super) use admin::AdminKeysApi;
 pub(super) use collection::KeysApi;
+pub(super) use own::OwnKeysApi;
 pub(super) use record::KeyApi;
 pub(super) use wire::key_fields;
 
 use poem_openapi::Tags;
 
 use tenantd_http::problem::{Code, Problem};
+use tenantd_store::events::{Actor, ActorKind};
 
 use super::error::ApiKeyError;
 
@@ -37,6 +40,23 @@ impl From<ApiKeyError> for Problem {
             ApiKeyError::Invalid(faults) => faults.into(),
             ApiKeyError::Lacking(lacking) => lacking.into(),
             ApiKeyError::Ended(how) => Self::new(Code::InvalidTransition, format!("The key is {how}. Create a new key.")),
+            ApiKeyError::Personal => Self::new(
+                Code::InvalidTransition,
+                "The key is personal: nobody changes, rotates or takes it over. Revoke it, and let its person create another one.",
+            ),
+            ApiKeyError::NotAPerson => Self::new(
+                Code::InsufficientAuthority,
+                "Only a person has personal API keys. Sign in, and send the session cookie instead of an API key.",
+            ),
+            ApiKeyError::PersonalKeysForbidden => Self::new(
+                Code::InsufficientAuthority,
+                "The sign-in policy of your tenant forbids personal API keys. Ask an administrator for a key of the tenant.",
+            ),
+            ApiKeyError::TooManyPersonal { most } => Self::new(
+                Code::LimitReached,
+                format!("You have reached the limit of {most} live personal keys. Revoke one that you no longer need."),
+            ),
+            ApiKeyError::SecretHeld(holder) => Self::new(Code::InvalidTransition, secret_held(holder.as_ref())),
             ApiKeyError::OwnsItself => {
                 Self::new(Code::InvalidTransition, "A key cannot own itself or the key that owns it. Let a person take it over.")
             }
@@ -45,4 +65,18 @@ impl From<ApiKeyError> for Problem {
             ApiKeyError::Store(error) => error.into(),
         }
     }
+}
+
+/// Why a key gets no more rights, and what the caller can do.
+fn secret_held(holder: Option<&Actor>) -> String {
+    let reason = match holder {
+        Some(Actor { kind: ActorKind::ApiKey, name, .. }) => {
+            format!("The API key {name} got the secret of this key, and now lacks rights that the change adds.")
+        }
+        Some(Actor { name, .. }) => format!("{name} got the secret of this key, and now lacks rights that the change adds."),
+        None => "tenantd does not know who got the secret of this key, so the key cannot get more rights.".to_owned(),
+    };
+    format!(
+        "{reason} Rotate the key yourself so that older secrets stop at once (`overlap_seconds: 0`), and repeat the change. Or create a new key."
+    )
 }

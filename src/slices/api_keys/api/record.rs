@@ -9,9 +9,11 @@ use tenantd_http::{
     answer_cache::AnswerCache,
     idempotency::IdempotencyKey,
     input::{Lenient, OptionalBody, target},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, ApiKeysRead, ApiKeysWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
+    recent::RecentUnlessReducing,
     reply::{Changed, Found},
 };
 use tenantd_store::{Store, catalog};
@@ -80,10 +82,12 @@ impl KeyApi {
     async fn update_api_key_by_id(
         &self,
         auth: Allowed<ApiKeysWrite>,
+        recent: RecentUnlessReducing,
         id: Path<ApiKeyId>,
         if_match: IfMatch,
         body: Lenient<UpdateApiKey>,
     ) -> Result<Changed<ApiKey>, Problem> {
+        recent.check(body.0.only_disables())?;
         let id = target(Some(id.0), body.0.id)?;
         update(self.service, &self.store, &auth, id, if_match, body.0).await
     }
@@ -109,6 +113,7 @@ impl KeyApi {
     async fn take_over_api_key(
         &self,
         auth: Allowed<ApiKeysWrite>,
+        _recent: Marked<RecentSignIn>,
         id: Path<ApiKeyId>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,
@@ -135,6 +140,7 @@ impl KeyApi {
     async fn rotate_api_key(
         &self,
         auth: Allowed<ApiKeysWrite>,
+        _recent: Marked<RecentSignIn>,
         id: Path<ApiKeyId>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,

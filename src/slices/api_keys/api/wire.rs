@@ -72,6 +72,9 @@ pub(super) struct ApiKey {
     /// The person or key responsible for the key: its creator, or the last one to take it over. If the owner is a key that expires
     /// or is revoked, the owner of that key becomes the owner.
     pub(super) owner: Author,
+    /// Whether the key is personal: it acts for its owner, with no more than the rights that they have at that moment. It is revoked
+    /// when they are removed.
+    pub(super) personal: bool,
     /// Why the key is paused. Present only while it is paused.
     pub(super) paused: Option<ApiKeyPause>,
     /// When the key will be paused unless someone takes it over. Present if an older release created it and its owner does not
@@ -116,6 +119,7 @@ impl ApiKey {
             created_at: key.created_at,
             created_by: key.created_by.into(),
             owner,
+            personal: key.person.is_some(),
             paused: key.paused.map(|pause| ApiKeyPause { reason: pause.reason.into(), at: pause.at }),
             legacy_until,
             updated_at: key.updated_at,
@@ -192,6 +196,35 @@ impl From<CreateApiKey> for NewApiKey {
     }
 }
 
+/// The request to create a personal key.
+#[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none, example)]
+pub(super) struct CreateOwnKey {
+    /// A label, unique among your live personal keys.
+    #[oai(validator(min_length = 1, max_length = 100))]
+    name: String,
+    /// What the key is for.
+    #[oai(validator(max_length = 1000))]
+    description: Option<String>,
+    /// The scopes of the key, or wildcards such as `tickets:*`, `*:read` and `*`. You must have all of them.
+    #[oai(validator(min_items = 1, max_items = 64, unique_items))]
+    scopes: Vec<String>,
+    /// Days until the key expires. The operator sets the default (initially 90) and the maximum (initially 365).
+    #[oai(validator(minimum(value = "1"), maximum(value = "36500")))]
+    expires_days: Option<u32>,
+    /// The IP addresses and networks that the key works from, such as `203.0.113.0/24`. Absent: any.
+    #[oai(validator(min_items = 1, max_items = 64))]
+    allowed_ips: Option<Vec<String>>,
+}
+
+impl From<CreateOwnKey> for NewApiKey {
+    fn from(body: CreateOwnKey) -> Self {
+        let CreateOwnKey { name, description, scopes, expires_days, allowed_ips } = body;
+        let (organization_ids, allowed_ips) = (Vec::new(), allowed_ips.unwrap_or_default());
+        Self { name, description, scopes, organization_ids, allowed_ips, expires_days }
+    }
+}
+
 /// The request to change a key. Fields that you omit keep their values; `null` clears a field.
 #[derive(Debug, Object)]
 #[oai(skip_serializing_if_is_none, example)]
@@ -218,6 +251,15 @@ pub(super) struct UpdateApiKey {
     /// Days from now until the key expires. Makes an expired key work again.
     #[oai(validator(minimum(value = "1"), maximum(value = "36500")))]
     pub(super) expires_days: Option<u32>,
+}
+
+impl UpdateApiKey {
+    /// Whether the request disables the key and changes nothing else.
+    pub(super) fn only_disables(&self) -> bool {
+        let Self { id: _, name, description, scopes, organization_ids, allowed_ips, enabled, expires_days } = self;
+        let keeps = *description == Change::Keep && *organization_ids == Change::Keep && *allowed_ips == Change::Keep;
+        *enabled == Some(false) && keeps && name.is_none() && scopes.is_none() && expires_days.is_none()
+    }
 }
 
 impl From<UpdateApiKey> for KeyChange {

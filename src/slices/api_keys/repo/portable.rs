@@ -6,15 +6,21 @@ use serde_json::Value;
 use tenantd_base::{
     access::{Grants, Role, Scope, TenantKind},
     clock::Timestamp,
+    id::{TenantId, UserId},
 };
+use tenantd_directory as directory;
 use tenantd_store::{
-    Direction, Flow, Key, KeyRange,
+    Direction, Flow, Key, KeyRange, WriteTx,
+    events::ActorKind,
     portable::{Arrival, Carrier, PortError, Portable},
 };
 
 use super::{
-    super::model::{ApiKey, EVALUATION_PREFIX, KeyRules, LIVE_PREFIX, MAX_RETIRED, reach_fault, scope_faults},
-    COUNTS, KEYS, KeyCount, KeyKey, live_count, name_taken,
+    super::model::{
+        ApiKey, EVALUATION_PREFIX, KeyRules, LIVE_PREFIX, MAX_RETIRED, MOST_PERSONAL_RECORDS, personal_fault, reach_fault,
+        scope_faults,
+    },
+    COUNTS, KEYS, KeyCount, KeyKey, live_count, name_taken, personal_of,
 };
 
 /// How many characters of a key each hint shows.
@@ -32,17 +38,20 @@ pub(crate) fn portable(
         move |arrival, id, key| arrive(arrival, id, key, &rules),
     );
     let keys = keys.within(fields).examined(move |arrival, id, key| {
-        if key.is_live() {
+        if key.is_live() && key.person.is_none() {
             arrival.count_within("live API keys", rules.max_live)?;
         }
         if id.0.has_own_clock() { Ok(()) } else { check_end(key.revoked_at, key.expires_at, arrival.now, &rules) }
     });
-    let keys = keys.kept_by(|tx, id, key| {
+    let keys = keys.kept_by(move |tx, id, key| {
+        if let Some(person) = key.person {
+            check_person(tx, id.0, person, key.is_live(), &rules)?;
+        }
         if key.is_live() {
-            if name_taken(tx, id.0, &key.name, None)? {
+            if name_taken(tx, id.0, &key.name, key.person, None)? {
                 return Err(PortError::Wrong(format!("another live key also has the name {}", key.name)));
             }
-            let live = live_count(tx, id.0)? + 1;
+            let live = live_count(tx, id.0)? + u64::from(key.person.is_none());
             COUNTS.put(tx, &id.0, &KeyCount { live })?;
         }
         Ok(KEYS.put(tx, id, key)?)
@@ -74,7 +83,11 @@ fn arrive(arrival: &mut Arrival, id: KeyKey, mut key: ApiKey, rules: &KeyRules) 
     }
     if !arrival.is_verified() {
         key.enabled = false;
+        // tenantd would end the pause of a personal key together with that of its person.
+        key.paused = key.paused.filter(|_| key.person.is_none());
         key.retire_previous();
+        // The file could name anyone.
+        (key.secret_holder, key.previous_holder) = (None, None);
         if key.is_live() {
             arrival.switch_off("API keys", &key.name);
         }
@@ -93,6 +106,13 @@ fn check(key: &ApiKey, kind: TenantKind) -> Result<(), PortError> {
         let names: Vec<&str> = beyond.iter().map(Scope::name).collect();
         return Err(PortError::Wrong(format!("scopes: an administrator of a tenant cannot have {}", names.join(", "))));
     }
+    let is_creator = |person: UserId| key.created_by.kind == ActorKind::User && key.created_by.id == person.to_string();
+    let is_own = key.person.is_none_or(|person| is_creator(person) && key.owner() == &key.created_by);
+    if !is_own || (key.person.is_some() && (!key.organization_ids.is_empty() || personal_fault(&key.scopes).is_some())) {
+        return Err(PortError::wrong(
+            "person: a personal key belongs to its creator, and has no organizations and no scopes over credentials",
+        ));
+    }
     let hint = |text: &str| text.len() == HINT_LENGTH && text.bytes().all(|byte| byte.is_ascii_alphanumeric());
     let head = key.prefix.strip_prefix(LIVE_PREFIX).or_else(|| key.prefix.strip_prefix(EVALUATION_PREFIX));
     if !head.is_some_and(hint) || !hint(&key.last_four) {
@@ -107,6 +127,19 @@ fn check(key: &ApiKey, kind: TenantKind) -> Result<(), PortError> {
     }
     if key.previous.is_some_and(|(digest, expires_at)| expires_at > key.expires_at || digest == key.digest) {
         return Err(PortError::wrong("previous: the secret works longer than the key, or is the current secret"));
+    }
+    Ok(())
+}
+
+/// Checks that the person of a live personal key is in the file, and has no more keys than a person can have.
+fn check_person(tx: &WriteTx, tenant: TenantId, person: UserId, is_live: bool, rules: &KeyRules) -> Result<(), PortError> {
+    let own = personal_of(tx, tenant, person)?;
+    let live = own.iter().filter(|key| key.is_live()).count() as u64;
+    if own.len() >= MOST_PERSONAL_RECORDS || (is_live && live >= rules.max_personal) {
+        return Err(PortError::Wrong(format!("person: the user {person} has too many personal API keys")));
+    }
+    if is_live && directory::user(tx, tenant, person)?.is_none() {
+        return Err(PortError::Wrong(format!("person: a personal API key belongs to the user {person}, who is not in the file")));
     }
     Ok(())
 }

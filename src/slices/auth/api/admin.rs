@@ -6,7 +6,7 @@ use serde::Serialize;
 use tenantd_base::{
     access::{Role, TenantKind},
     id::TenantId,
-    secrets::Secret,
+    secrets::{PasswordHash, Secret},
 };
 use tenantd_directory::UserView;
 use tenantd_http::{
@@ -17,12 +17,21 @@ use tenantd_http::{
     reply::{Answer, Changed, Created},
 };
 use tenantd_platform::Tenants;
-use tenantd_store::Store;
+use tenantd_store::{ReadTx, Store, events::Intent};
 
-use super::super::{error::AuthError, model::NewUser, service::Users};
+use super::{
+    super::{
+        accounts,
+        error::AuthError,
+        model::{NewUser, PasswordContext},
+        service::{FirstPassword, Users},
+    },
+    user::show,
+    wire::UserWithToken,
+};
 
 #[derive(Tags)]
-enum Area {
+pub(super) enum Area {
     /// Operations that only the admin socket serves.
     Administration,
 }
@@ -32,6 +41,7 @@ const MAX_LISTED: usize = 10_000;
 
 /// A member of staff to create in a tenant.
 #[derive(Debug, Object)]
+#[oai(skip_serializing_if_is_none)]
 struct CreateStaff {
     /// The e-mail address to sign in with, unique within the tenant.
     #[oai(validator(min_length = 3, max_length = 254))]
@@ -41,9 +51,9 @@ struct CreateStaff {
     name: String,
     /// The role of the person. `operator` is for the platform tenant only.
     role: Role,
-    /// The password, 12 to 256 characters.
+    /// The password, 12 to 256 characters. Omit it to get a link with which the person sets their password.
     #[oai(write_only, validator(min_length = 12, max_length = 256))]
-    password: String,
+    password: Option<String>,
 }
 
 /// A new password for a user.
@@ -55,9 +65,9 @@ struct ResetPassword {
     email: String,
     /// The tenant of the user. Required if several tenants have this address.
     tenant_id: Option<TenantId>,
-    /// The new password, 12 to 256 characters.
+    /// The new password, 12 to 256 characters. Omit it to get a link with which the person sets their password.
     #[oai(write_only, validator(min_length = 12, max_length = 256))]
-    password: String,
+    password: Option<String>,
 }
 
 #[derive(Debug, Object, Serialize)]
@@ -76,7 +86,7 @@ pub(crate) struct AdminUsersApi {
 impl AdminUsersApi {
     /// Create a user in a tenant
     ///
-    /// Creates a member of staff with a password. Operators belong to the platform tenant, all other roles to other tenants. The
+    /// Creates a member of staff. Without `password`, the response contains a link to set it, which works once within 72 hours. Operators belong to the platform tenant, all other roles to other tenants. The
     /// e-mail address must be unique within the tenant.
     #[oai(path = "/tenants/:id/users", method = "post", operation_id = "create_tenant_user")]
     async fn create_tenant_user(
@@ -85,20 +95,25 @@ impl AdminUsersApi {
         id: Path<TenantId>,
         idempotency_key: IdempotencyKey,
         body: Body<CreateStaff>,
-    ) -> Result<Created<UserView>, Problem> {
+    ) -> Result<Created<UserWithToken>, Problem> {
         let CreateStaff { email, name, role, password } = body.0;
         let tenant = self.store.read(|tx| self.tenants.get(tx, id.0))?;
         let intent = auth.context.guarding_intent(&auth.principal);
-        let password = self.users.hash_password(Secret::new(password), &intent).await?;
+        let context = PasswordContext::default().with_person(&name, Some(&email)).with_tenant(&tenant.name, &tenant.slug);
+        let password = self.hash(password, &context, &intent).await?;
+        let base_url = auth.context.base_url.to_string();
         let new = NewUser { tenant_id: tenant.id, email, name, role };
         let is_platform = tenant.kind == TenantKind::Platform;
         let users = self.users.clone();
         idempotency_key
             .run(intent, move |tx, act| {
-                let user = users.create(tx, act, &new, &password, is_platform)?;
+                let first = password.as_ref().map_or(FirstPassword::None, FirstPassword::Chosen);
+                let user = users.create(tx, act, &new, first, is_platform)?;
+                let token = if password.is_none() { Some(accounts::issue(tx, act, &user)?) } else { None };
                 let location = format!("/internal/admin/tenants/{}/users", user.tenant_id);
                 let version = user.version;
-                Ok::<_, AuthError>(Created::new(&UserView::new(user, None), version, &location))
+                let shown = UserWithToken::new(show(tx, user)?, token.as_ref(), &base_url);
+                Ok::<_, AuthError>(Created::new(&shown, version, &location).secret())
             })
             .await
     }
@@ -110,30 +125,56 @@ impl AdminUsersApi {
     async fn list_tenant_users(&self, _auth: Allowed<LocalOperator>, id: Path<TenantId>) -> Result<Answer<UserList>, Problem> {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
         let users = self.users.clone();
-        let found = self.store.scan(move |tx| users.list(tx, id.0, MAX_LISTED)).await?;
-        Ok(Answer::new(&UserList { data: found.into_iter().map(|user| UserView::new(user, None)).collect() }))
+        let list = move |tx: &ReadTx| {
+            let found = users.list(tx, id.0, MAX_LISTED)?;
+            Ok::<_, AuthError>(found.into_iter().map(|user| show(tx, user)).collect::<Result<Vec<_>, _>>()?)
+        };
+        Ok(Answer::new(&UserList { data: self.store.scan(list).await? }))
     }
 
     /// Set a user's password
     ///
-    /// Sets the password and ends all sessions of the user. If several tenants have this address, `tenant_id` selects one.
+    /// Sets the password and ends all sessions of the user. Without `password`, the old password stops working, and the response contains
+    /// a link to set a new one, which works once within 72 hours. If several tenants have this address, `tenant_id` selects one.
     #[oai(path = "/users/reset-password", method = "post", operation_id = "reset_user_password")]
     async fn reset_user_password(
         &self,
         auth: Allowed<LocalOperator>,
         idempotency_key: IdempotencyKey,
         body: Body<ResetPassword>,
-    ) -> Result<Changed<UserView>, Problem> {
+    ) -> Result<Changed<UserWithToken>, Problem> {
         let ResetPassword { email, tenant_id, password } = body.0;
         let intent = auth.context.guarding_intent(&auth.principal);
-        let password = self.users.hash_password(Secret::new(password), &intent).await?;
-        let users = self.users.clone();
+        let context = match &password {
+            Some(_) => self.store.read(|tx| self.users.password_context(&self.users.find_staff(tx, &email, tenant_id)?))?,
+            None => PasswordContext::default(),
+        };
+        let password = self.hash(password, &context, &intent).await?;
+        let (users, base_url) = (self.users.clone(), auth.context.base_url.to_string());
         idempotency_key
             .run(intent, move |tx, act| {
-                let user = users.reset_password(tx, act, &email, tenant_id, &password)?;
+                let (user, token) = match &password {
+                    Some(password) => (users.reset_password(tx, act, &email, tenant_id, password)?, None),
+                    None => users.reset_with_token(tx, act, &email, tenant_id).map(|(user, token)| (user, Some(token)))?,
+                };
                 let version = user.version;
-                Ok::<_, AuthError>(Changed::new(&UserView::new(user, None), version))
+                let shown = UserWithToken::new(show(tx, user)?, token.as_ref(), &base_url);
+                Ok::<_, AuthError>(Changed::new(&shown, version).secret())
             })
             .await
+    }
+}
+
+impl AdminUsersApi {
+    async fn hash(
+        &self,
+        password: Option<String>,
+        context: &PasswordContext,
+        intent: &Intent,
+    ) -> Result<Option<PasswordHash>, AuthError> {
+        match password {
+            Some(password) => self.users.hash_password(Secret::new(password), context, intent).await.map(Some),
+            None => Ok(None),
+        }
     }
 }

@@ -88,7 +88,7 @@ impl TryFrom<UpdatePreferences> for PreferencesChange {
 /// Returns the user of the session. An API key and the local operator are not people.
 pub(super) fn person(principal: &Principal) -> Result<UserKey, AuthError> {
     match &principal.identity {
-        Identity::User { id, .. } => Ok((principal.tenant_id, *id)),
+        Identity::User { id, .. } | Identity::Contact { id, .. } => Ok((principal.tenant_id, *id)),
         Identity::ApiKey { .. } | Identity::LocalOperator => Err(AuthError::NotAPerson),
     }
 }

@@ -1,33 +1,34 @@
 //! `/api/auth`: signing in with a password or a link, signing out, and the current credential.
 
 use poem::Request;
-use poem_openapi::{
-    ApiResponse, Enum, Object, OpenApi, Tags,
-    registry::{MetaResponses, Registry},
-};
+use poem_openapi::{Enum, Object, OpenApi, Tags};
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
-    access::{Identity, Principal, Role, TenantKind},
+    access::{Identity, Principal, Reach, StaffRole, TenantKind},
     clock::{Clock, Timestamp},
-    id::TenantId,
+    id::{OrganizationId, TenantId},
     secrets::Secret,
 };
 use tenantd_directory::UserView;
 use tenantd_http::{
-    context::RequestContext,
+    context::{RequestContext, header},
     credentials::{check_same_origin, forget_session, session_cookie, session_token},
     input::Body,
-    mark::{Marked, SignIn, WhileFull},
-    need::{Allowed, SignedIn},
+    mark::{Marked, SetsCookie, SignIn, WhileFull, WithoutFactor},
+    need::{Allowed, OwnAccount},
     problem::Problem,
-    reply::{Answer, Empty, declared},
+    reply::{Answer, Empty},
 };
 
-use super::super::{
-    service::{self, Users},
-    sign_in::Attempt,
+use super::{
+    super::{
+        model::{Browser, Origin},
+        service::{self, Users},
+        sign_in::Attempt,
+    },
+    OrConflict,
 };
 
 #[derive(Tags)]
@@ -73,33 +74,11 @@ struct SetPassword {
 
 /// A new session. Its token is in the cookie.
 #[derive(Debug, Object, Serialize)]
-struct LoggedIn {
+pub(super) struct LoggedIn {
     /// The user who signed in.
     user: UserView,
     /// When the session ends at the latest. It ends earlier if it is not used.
     expires_at: Timestamp,
-}
-
-/// 200 with the user who signed in; 409 if the password is right at several tenants.
-#[derive(Debug)]
-struct SignedInAnswer(Answer<LoggedIn>);
-
-impl poem::IntoResponse for SignedInAnswer {
-    fn into_response(self) -> poem::Response {
-        self.0.into_response()
-    }
-}
-
-impl ApiResponse for SignedInAnswer {
-    fn meta() -> MetaResponses {
-        let mut responses = Answer::<LoggedIn>::meta();
-        responses.responses.push(declared(409));
-        responses
-    }
-
-    fn register(registry: &mut Registry) {
-        Answer::<LoggedIn>::register(registry);
-    }
 }
 
 #[derive(Clone, Copy, Debug, Enum, Serialize)]
@@ -109,6 +88,7 @@ enum CredentialKind {
     User,
     ApiKey,
     LocalOperator,
+    Contact,
 }
 
 /// The tenant that a credential belongs to.
@@ -129,7 +109,8 @@ struct SessionTenant {
 #[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 struct SessionInfo {
-    /// The kind of credential: `user` for a session, `api_key`, or `local_operator` for the admin socket.
+    /// The kind of credential: `user` for a session of staff, `contact` for a session in the portal, `api_key`, or `local_operator` for
+    /// the admin socket.
     kind: CredentialKind,
     /// The id of the user or the API key. Absent for the local operator.
     id: Option<String>,
@@ -137,12 +118,17 @@ struct SessionInfo {
     name: String,
     /// The e-mail address of the user. Absent for other credentials.
     email: Option<String>,
-    /// The role of the user. Absent for other credentials.
-    role: Option<Role>,
+    /// The role of the user: a built-in one, or the id of a custom role. Absent for other credentials.
+    role: Option<StaffRole>,
     /// The tenant that the credential belongs to.
     tenant: SessionTenant,
+    /// `true` if the role of the user needs a second factor that the session lacks. The session then permits only to add or prove one.
+    /// Absent otherwise.
+    second_factor_missing: Option<bool>,
     /// All scopes of the credential, with wildcards expanded.
     scopes: Vec<String>,
+    /// The organizations that the credential is limited to. Absent: the whole tenant.
+    organization_ids: Option<Vec<OrganizationId>>,
 }
 
 pub(crate) struct AuthApi {
@@ -158,16 +144,25 @@ impl AuthApi {
     /// passwords for an account, tenantd refuses further attempts for a while. An address can belong to staff of several tenants;
     /// the password decides which account signs in. If the password is right for several accounts, the request fails with 409
     /// `tenant_required` and lists the tenants: repeat the request with `tenant`.
+    ///
+    /// If the password is right and the user has a second factor, no session starts: the request fails with 401
+    /// `second_factor_required`. Send its `challenge` with the factor to `POST /api/auth/second-factor`. `methods` lists what you can
+    /// send.
     #[oai(path = "/login", method = "post", operation_id = "login")]
-    async fn login(&self, _class: Marked<SignIn>, request: &Request, body: Body<Login>) -> Result<SignedInAnswer, Problem> {
+    async fn login(
+        &self,
+        _cookie: Marked<SetsCookie>,
+        _class: Marked<SignIn>,
+        request: &Request,
+        body: Body<Login>,
+    ) -> Result<OrConflict<Answer<LoggedIn>>, Problem> {
         let context = RequestContext::of(request)?;
         // Another site must not be able to sign a browser in as a different user.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
-        let former = session_token(request.headers(), context.secure);
         let Login { email, password, tenant } = body.0;
-        let attempt = Attempt { email, password: Secret::new(password), tenant, former };
+        let attempt = Attempt { email, password: Secret::new(password), tenant, browser: browser(request, &context) };
         let login = self.users.login(attempt, self.clock.now()).await?;
-        Ok(SignedInAnswer(signed_in(&context, login)))
+        Ok(OrConflict(signed_in(&context, login)))
     }
 
     /// Sign in with a link
@@ -178,6 +173,7 @@ impl AuthApi {
     #[oai(path = "/sign-in-link", method = "post", operation_id = "redeem_sign_in_link")]
     async fn redeem_sign_in_link(
         &self,
+        _cookie: Marked<SetsCookie>,
         _class: Marked<SignIn>,
         request: &Request,
         body: Body<RedeemSignInLink>,
@@ -185,9 +181,8 @@ impl AuthApi {
         let context = RequestContext::of(request)?;
         // Another site must not be able to sign a browser in as a different user.
         check_same_origin(request.headers(), &context.base_url.to_string())?;
-        let former = session_token(request.headers(), context.secure);
         let RedeemSignInLink { token } = body.0;
-        let login = self.users.redeem_sign_in_link(&Secret::new(token), former, self.clock.now()).await?;
+        let login = self.users.redeem_sign_in_link(&Secret::new(token), browser(request, &context), self.clock.now()).await?;
         Ok(signed_in(&context, login))
     }
 
@@ -206,7 +201,14 @@ impl AuthApi {
     ///
     /// Ends the session of the cookie and removes the cookie. With an API key, the request has no effect.
     #[oai(path = "/logout", method = "post", operation_id = "logout")]
-    async fn logout(&self, auth: Allowed<SignedIn>, _full: Marked<WhileFull>, request: &Request) -> Result<Empty, Problem> {
+    async fn logout(
+        &self,
+        _cookie: Marked<SetsCookie>,
+        auth: Allowed<OwnAccount>,
+        _full: Marked<WhileFull>,
+        _without: Marked<WithoutFactor>,
+        request: &Request,
+    ) -> Result<Empty, Problem> {
         let secure = auth.context.secure;
         if let Some(token) = session_token(request.headers(), secure) {
             self.users.logout(&token).await?;
@@ -219,7 +221,11 @@ impl AuthApi {
     ///
     /// Returns the user or the API key of the credential, its tenant, and all of its scopes.
     #[oai(path = "/session", method = "get", operation_id = "read_session")]
-    async fn read_session(&self, auth: Allowed<SignedIn>) -> Result<Answer<SessionInfo>, Problem> {
+    async fn read_session(
+        &self,
+        auth: Allowed<OwnAccount>,
+        _without: Marked<WithoutFactor>,
+    ) -> Result<Answer<SessionInfo>, Problem> {
         let id = auth.principal.tenant_id;
         let end = self.users.tenants.cached(id)?.as_ref().as_ref().and_then(|tenant| tenant.expires_at);
         let expires_at = end.map(|end| auth.context.guard_time_in(id, end));
@@ -227,11 +233,17 @@ impl AuthApi {
     }
 }
 
+/// Returns the browser that sent the request.
+pub fn browser(request: &Request, context: &RequestContext) -> Browser {
+    let user_agent = header(request.headers(), http::header::USER_AGENT);
+    Browser { former: session_token(request.headers(), context.secure), origin: Origin::new(context.client.address(), user_agent) }
+}
+
 /// Returns the answer that starts a session in the browser.
-fn signed_in(context: &RequestContext, login: service::Login) -> Answer<LoggedIn> {
+pub(super) fn signed_in(context: &RequestContext, login: service::Login) -> Answer<LoggedIn> {
     let age = login.session.expires_at.since(context.now).as_secs();
     let expires_at = context.guard_time_in(login.user.tenant_id, login.session.expires_at);
-    Answer::new(&LoggedIn { user: UserView::new(login.user, None), expires_at })
+    Answer::new(&LoggedIn { user: UserView::new(login.user, login.labels), expires_at })
         .with_header(http::header::SET_COOKIE, &session_cookie(context.secure, login.token.expose(), age))
         .with_header(http::header::CACHE_CONTROL, "no-store")
 }
@@ -241,8 +253,15 @@ fn session_info(principal: &Principal, expires_at: Option<Timestamp>) -> Session
         Identity::User { id, email, name, role, .. } => {
             (CredentialKind::User, Some(id.to_string()), name.clone(), Some(email.clone()), Some(*role))
         }
+        Identity::Contact { id, email, name, .. } => {
+            (CredentialKind::Contact, Some(id.to_string()), name.clone(), Some(email.clone()), None)
+        }
         Identity::ApiKey { id, name } => (CredentialKind::ApiKey, Some(id.to_string()), name.clone(), None, None),
         Identity::LocalOperator => (CredentialKind::LocalOperator, None, "Local operator".to_owned(), None, None),
+    };
+    let organization_ids = match &principal.reach {
+        Reach::Everything => None,
+        Reach::Organizations(ids) => Some(ids.to_vec()),
     };
     SessionInfo {
         kind,
@@ -256,6 +275,8 @@ fn session_info(principal: &Principal, expires_at: Option<Timestamp>) -> Session
             kind: TenantKind::name(principal.tenant_kind).to_owned(),
             expires_at,
         },
+        second_factor_missing: principal.lacks_factor().then_some(true),
         scopes: principal.grants.iter().map(|scope| scope.name().to_owned()).collect(),
+        organization_ids,
     }
 }

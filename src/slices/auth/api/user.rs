@@ -7,15 +7,17 @@ use tenantd_directory::{self as directory, User, UserChange, UserView};
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::{Lenient, target},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, UsersRead, UsersWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
+    recent::RecentUnlessReducing,
     reply::{Changed, Empty, Found},
 };
 use tenantd_store::{Read, Store, StoreError};
 
 use super::{
-    super::{accounts::Manager, error::AuthError, service::Users},
+    super::{accounts::Manager, error::AuthError, own_account::Own, service::Users},
     Area,
     wire::{UpdateUser, UserWithToken},
 };
@@ -24,13 +26,10 @@ pub(super) fn path(id: UserId) -> String {
     format!("/api/admin/users/{id}")
 }
 
-/// Returns a user with the name of their organization.
+/// Returns a user with the names that their record refers to.
 pub(super) fn show(tx: &impl Read, user: User) -> Result<UserView, StoreError> {
-    let organization = match user.organization_id() {
-        Some(id) => directory::organization(tx, user.tenant_id, id)?,
-        None => None,
-    };
-    Ok(UserView::new(user, organization))
+    let labels = directory::user_labels(tx, &user)?;
+    Ok(UserView::new(user, labels))
 }
 
 pub(crate) struct UserApi {
@@ -68,10 +67,12 @@ impl UserApi {
     async fn update_user_by_id(
         &self,
         auth: Allowed<UsersWrite>,
+        recent: RecentUnlessReducing,
         id: Path<UserId>,
         if_match: IfMatch,
         body: Lenient<UpdateUser>,
     ) -> Result<Changed<UserView>, Problem> {
+        recent.check(body.0.only_disables())?;
         let id = target(Some(id.0), body.0.id)?;
         update(&self.users, &self.store, &auth, id, if_match, body.0).await
     }
@@ -80,7 +81,13 @@ impl UserApi {
     ///
     /// Removes the user like `DELETE /api/admin/users?id=`.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_user_by_id")]
-    async fn delete_user_by_id(&self, auth: Allowed<UsersWrite>, id: Path<UserId>, if_match: IfMatch) -> Result<Empty, Problem> {
+    async fn delete_user_by_id(
+        &self,
+        auth: Allowed<UsersWrite>,
+        _recent: Marked<RecentSignIn>,
+        id: Path<UserId>,
+        if_match: IfMatch,
+    ) -> Result<Empty, Problem> {
         remove(&self.users, &self.store, &auth, id.0, if_match).await
     }
 
@@ -88,19 +95,21 @@ impl UserApi {
     ///
     /// Creates a token for a new password and returns it. The token is not shown again, and earlier tokens stop working. Your
     /// credential must cover the role of the user. The old password works until the user has set a new one. The token stops working
-    /// if the role or the address of the user changes, or if you lose the rights that you issued it with.
+    /// if the role or the address of the user changes, or if you lose the rights that you issued it with. For your own account, the
+    /// session must have proven a second factor if you have one.
     #[oai(path = "/:id/reset-password", method = "post", operation_id = "issue_password_token")]
     async fn issue_password_token(
         &self,
         auth: Allowed<UsersWrite>,
+        _recent: Marked<RecentSignIn>,
         id: Path<UserId>,
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<UserWithToken>, Problem> {
-        let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
+        let (users, manager, own) = (self.users.clone(), Manager::of(&auth.principal), Own::of(&auth.principal).ok());
         let base_url = auth.context.base_url.to_string();
         idempotency_key
             .run(auth.context.guarding_intent(&auth.principal), move |tx, act| {
-                let (user, token) = users.issue_password_token(tx, act, &manager, id.0)?;
+                let (user, token) = users.issue_password_token(tx, act, &manager, own, id.0)?;
                 let version = user.version;
                 Ok::<_, AuthError>(Changed::new(&UserWithToken::new(show(tx, user)?, Some(&token), &base_url), version).secret())
             })

@@ -2,7 +2,7 @@
 
 use poem_openapi::{Object, OpenApi, param::Path};
 
-use tenantd_base::id::UserId;
+use tenantd_base::id::{SessionId, UserId};
 use tenantd_directory as directory;
 use tenantd_http::{
     input::Filter,
@@ -14,15 +14,15 @@ use tenantd_http::{
 use tenantd_store::Store;
 
 use super::{
-    super::{accounts::sessions, error::AuthError, service::Users},
+    super::{accounts::sessions, error::AuthError, own_account::Own, service::Users},
     Area,
     wire::UserSession,
 };
 
 #[derive(Debug, Object)]
-struct ListSessions {
+pub(super) struct ListSessions {
     #[oai(flatten)]
-    page: PageQuery,
+    pub(super) page: PageQuery,
 }
 
 pub(crate) struct UserSessionsApi {
@@ -55,16 +55,26 @@ impl UserSessionsApi {
         found.truncate(request.limit);
         let last = found.last().filter(|_| more).map(|(_, position)| position.to_vec());
         let time = |at| auth.context.guard_time_in(tenant, at);
-        let data: Vec<UserSession> = found
-            .into_iter()
-            .map(|(session, _)| UserSession {
-                id: session.id,
-                created_at: session.id.time(),
-                last_seen_at: time(session.last_seen_at),
-                expires_at: time(session.expires_at),
-            })
-            .collect();
+        let current = Own::of(&auth.principal).ok().map(|own| own.session);
+        let data: Vec<UserSession> = found.into_iter().map(|(session, _)| UserSession::new(session, current, time)).collect();
         Ok(Listed::new(&data, &request.page(last, total)))
+    }
+
+    /// End a session of a user
+    ///
+    /// Ends the session immediately. The user can sign in again.
+    #[oai(path = "/:id/sessions/:session_id", method = "delete", operation_id = "delete_user_session")]
+    async fn delete_user_session(
+        &self,
+        auth: Allowed<UsersWrite>,
+        id: Path<UserId>,
+        /// The id of the session.
+        session_id: Path<SessionId>,
+    ) -> Result<Empty, Problem> {
+        let intent = auth.context.guarding_intent(&auth.principal);
+        let users = self.users.clone();
+        self.store.write(move |tx| users.end_session(tx, &mut intent.begin(), id.0, session_id.0)).await?;
+        Ok(Empty::new())
     }
 
     /// End the sessions of a user

@@ -5,6 +5,7 @@ use poem_openapi::{OpenApi, param::Path};
 use tenantd_base::id::UserId;
 use tenantd_directory::UserView;
 use tenantd_http::{
+    mark::{Marked, RecentSignIn},
     need::{Allowed, UsersWrite},
     problem::Problem,
     reply::Changed,
@@ -27,9 +28,15 @@ impl UserSsoApi {
     /// Unlink a user from their identity provider
     ///
     /// Removes the link and ends the user's sessions. The next sign-on with their e-mail address links them again. Use this when a
-    /// person got a new account at the provider. A user without a link stays unchanged, but their sessions end.
+    /// person got a new account at the provider. Your credential must have all rights of an administrator. If the user cannot sign in without the link, their personal keys are revoked, and a new
+    /// link does not bring them back. A user without a link stays unchanged, but their sessions end.
     #[oai(path = "/:id/sso", method = "delete", operation_id = "unlink_user")]
-    async fn unlink_user(&self, auth: Allowed<UsersWrite>, id: Path<UserId>) -> Result<Changed<UserView>, Problem> {
+    async fn unlink_user(
+        &self,
+        auth: Allowed<UsersWrite>,
+        _recent: Marked<RecentSignIn>,
+        id: Path<UserId>,
+    ) -> Result<Changed<UserView>, Problem> {
         let (users, manager) = (self.users.clone(), Manager::of(&auth.principal));
         let intent = auth.context.guarding_intent(&auth.principal);
         let shown = self.store.write(move |tx| {

@@ -3,7 +3,7 @@
 use poem_openapi::{Object, OpenApi};
 
 use tenantd_base::{
-    access::Role,
+    access::StaffRole,
     id::{OrganizationId, TenantId, UserId},
     vocabulary::vocabulary,
 };
@@ -11,10 +11,12 @@ use tenantd_directory::{NewUser, PersonKind, UserQuery, UserStatus, UserView, li
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::{Filter, Lenient, OptionalBody, target},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, UsersRead, UsersWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
     problem::Problem,
+    recent::RecentUnlessReducing,
     reply::{Changed, Created, Empty, Listed},
     wire::{Word, word_type},
 };
@@ -40,8 +42,8 @@ word_type! {
 struct ListUsers {
     /// Returns only users of this kind.
     kind: Option<PersonKind>,
-    /// Returns only staff with this role.
-    role: Option<Role>,
+    /// Returns only staff with this role: `admin`, `technician`, `viewer`, `operator`, or the id of a custom role.
+    role: Option<StaffRole>,
     /// Returns only users with this status.
     status: Option<Word<UserStatus>>,
     /// Returns only contacts of this organization.
@@ -104,11 +106,12 @@ impl UsersApi {
     ///
     /// Creates a member of staff or a contact. For staff, the response contains a link to set their password, and the token in it
     /// for `POST /api/auth/password`. Both are shown only in this response, and work once within 72 hours. You can only assign a
-    /// role that your own credential covers: its scopes, over the whole tenant, from any network.
+    /// role that your own credential covers: its scopes, over the organizations of the user, from any network.
     #[oai(path = "/", method = "post", operation_id = "create_user")]
     async fn create_user(
         &self,
         auth: Allowed<UsersWrite>,
+        _recent: Marked<RecentSignIn>,
         idempotency_key: IdempotencyKey,
         body: Lenient<CreateUser>,
     ) -> Result<Created<UserWithToken>, Problem> {
@@ -128,8 +131,8 @@ impl UsersApi {
     /// Change a user
     ///
     /// Changes the user that `?id=` or `id` in the body names. Your credential must cover the role before and after the change.
-    /// Lowering the role and disabling the user require only `users:write`. Changing the address of a member of staff requires that
-    /// you cover their role. The last active administrator cannot be disabled or demoted.
+    /// Lowering the role and disabling the user require only `users:write`. Changing the address or the `external_id` of a
+    /// member of staff requires all rights of an administrator, because a provider recognizes the person by them. The last active administrator who can sign in cannot be disabled or demoted.
     ///
     /// Disabling a user pauses the API keys that they own, directly or through other keys. Lowering their role pauses the keys that
     /// it no longer covers. A caller who covers such a key can take it over.
@@ -137,10 +140,12 @@ impl UsersApi {
     async fn update_user(
         &self,
         auth: Allowed<UsersWrite>,
+        recent: RecentUnlessReducing,
         query: Filter<UserTarget>,
         if_match: IfMatch,
         body: Lenient<UpdateUser>,
     ) -> Result<Changed<UserView>, Problem> {
+        recent.check(body.0.only_disables())?;
         let id = target(query.0.id, body.0.id)?;
         user::update(&self.users, &self.store, &auth, id, if_match, body.0).await
     }
@@ -148,12 +153,13 @@ impl UsersApi {
     /// Remove a user
     ///
     /// Removes the user that `?id=` or `id` in the body names. Their sessions end, and tenantd pauses the API keys that they own,
-    /// directly or through other keys. A caller who covers such a key can take it over. The last active administrator cannot be
-    /// removed.
+    /// directly or through other keys. A caller who covers such a key can take it over. The last active administrator who can sign
+    /// in cannot be removed.
     #[oai(path = "/", method = "delete", operation_id = "delete_user")]
     async fn delete_user(
         &self,
         auth: Allowed<UsersWrite>,
+        _recent: Marked<RecentSignIn>,
         query: Filter<UserTarget>,
         if_match: IfMatch,
         body: OptionalBody<RemoveUser>,

@@ -9,11 +9,13 @@ mod evidence;
 mod examples;
 mod export;
 pub(super) mod forms;
+mod history;
 mod vocabulary;
 
 pub(super) use aggregate::AggregateApi;
 pub(super) use config::ConfigApi;
 pub(super) use config_wire::settings_bounds;
+pub(super) use history::HistoryApi;
 
 use poem_openapi::Tags;
 use serde_json::{Map, Value};

@@ -7,7 +7,7 @@ use tenantd_base::{
     id::{DeviceId, TenantId},
 };
 use tenantd_store::{
-    Counts, Key, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog,
+    Counts, Flow, Key, KeyRange, Read, ReadTx, RowsOfSegments, SegmentedTable, StoreError, WriteTx, catalog,
     codec::Record,
     portable::{PortError, Portable, SegmentCarrier},
     usage::CountedSegments,
@@ -67,6 +67,25 @@ pub(crate) fn get(
     started_at: Timestamp,
 ) -> Result<Option<Job>, StoreError> {
     JOBS.get(tx, segment(started_at), &(tenant, device_id, external_id.to_owned()))
+}
+
+/// The jobs of a device that started on the day of `start`: at most `most`, and whether there are more.
+pub(crate) fn on_day(
+    tx: &impl Read,
+    tenant: TenantId,
+    device: DeviceId,
+    start: Timestamp,
+    most: usize,
+) -> Result<(Vec<Job>, bool), StoreError> {
+    let (mut found, mut more) = (Vec::new(), false);
+    JOBS.scan(tx, segment(start), &KeyRange::prefix(&(tenant, device).to_bytes()), |_: JobKey, job| {
+        more = found.len() == most;
+        if !more {
+            found.push(job);
+        }
+        Ok(if more { Flow::Stop } else { Flow::Continue })
+    })?;
+    Ok((found, more))
 }
 
 pub(crate) fn put(tx: &mut WriteTx, tenant: TenantId, job: &Job) -> Result<(), StoreError> {

@@ -4,11 +4,13 @@
 mod chain;
 mod configs;
 mod follow;
+mod history;
 mod jobs;
 mod settle;
 
 pub(super) use chain::Chains;
 pub(super) use configs::{Impact, Read as ConfigRead, Replaced};
+pub(super) use history::{Day, history};
 
 use tenantd_base::access::{Grants, Scope as Permission};
 use tenantd_directory::{DeviceLabel, OrganizationLabel};

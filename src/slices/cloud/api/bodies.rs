@@ -157,6 +157,15 @@ pub(super) struct UpdateCloudProvider {
     pub(super) sync_interval_seconds: Option<u32>,
 }
 
+impl UpdateCloudProvider {
+    /// Whether the request disables the provider and changes nothing else.
+    pub(super) fn only_disables(&self) -> bool {
+        let Self { id: _, name, organization_id, enabled, config, credential, sync_interval_seconds } = self;
+        let keeps = name.is_none() && *organization_id == Change::Keep && sync_interval_seconds.is_none();
+        *enabled == Some(false) && keeps && config.is_none() && credential.is_none()
+    }
+}
+
 /// The configuration and the credential that a client sent.
 pub(super) type Connection = (model::ProviderConfig, Option<Credential>);
 

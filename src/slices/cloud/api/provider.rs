@@ -11,6 +11,7 @@ use tenantd_http::{
     need::{Allowed, ProvidersRead, ProvidersWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
+    recent::RecentUnlessReducing,
     reply::{Changed, Empty, Found},
 };
 
@@ -73,10 +74,12 @@ impl ProviderApi {
     async fn update_cloud_provider_by_id(
         &self,
         auth: Allowed<ProvidersWrite>,
+        recent: RecentUnlessReducing,
         id: Path<CloudProviderId>,
         if_match: IfMatch,
         body: Body<UpdateCloudProvider>,
     ) -> Result<Changed<CloudProvider>, Problem> {
+        recent.check(body.0.only_disables())?;
         let id = target(Some(id.0), body.0.id)?;
         update(&self.core, &auth, id, if_match, body.0).await
     }

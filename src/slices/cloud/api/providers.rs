@@ -12,10 +12,12 @@ use tenantd_egress::TargetUrl;
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::{Body, Filter, Lenient, OptionalBody, target},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, ProvidersRead, ProvidersWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
     problem::{Code, Problem},
+    recent::RecentUnlessReducing,
     reply::{Changed, Empty, Listed, Settled},
     wire::{OneOrMany, Word},
 };
@@ -148,6 +150,7 @@ impl ProvidersApi {
     async fn create_cloud_provider(
         &self,
         auth: Allowed<ProvidersWrite>,
+        _recent: Marked<RecentSignIn>,
         query: Filter<PostProviderQuery>,
         idempotency_key: IdempotencyKey,
         body: Lenient<PostBody>,
@@ -175,10 +178,12 @@ impl ProvidersApi {
     async fn update_cloud_provider(
         &self,
         auth: Allowed<ProvidersWrite>,
+        recent: RecentUnlessReducing,
         query: Filter<ProviderTargetQuery>,
         if_match: IfMatch,
         body: Body<UpdateCloudProvider>,
     ) -> Result<Changed<CloudProvider>, Problem> {
+        recent.check(body.0.only_disables())?;
         let id = target(query.0.id, body.0.id)?;
         provider::update(&self.core, &auth, id, if_match, body.0).await
     }

@@ -28,7 +28,7 @@ use super::{
         error::DirectoryError,
         listing::{ContactQuery, Labels},
         model::{self, Standing},
-        service::{Directory, Subject, find_contact, organization_of},
+        service::{Directory, Subject, find_contact, user_labels},
     },
     Area,
     bodies::{ContactResults, CreateContact, CreateContacts, DeleteContact, DeleteContacts, UpdateContact, UpdateContacts},
@@ -125,7 +125,7 @@ impl Resource for Contacts {
     }
 
     fn show(_directory: &Directory, tx: &impl Read, _now: Timestamp, record: model::User) -> Result<Contact, DirectoryError> {
-        let organization = organization_of(tx, &record)?;
+        let organization = user_labels(tx, &record)?.organization;
         Ok(Contact::new(record, organization))
     }
 }
@@ -161,7 +161,8 @@ pub(crate) struct ContactsApi {
 impl ContactsApi {
     /// List contacts
     ///
-    /// Returns the contacts that match all filters. Contacts are people at organizations who do not sign in. `format=csv` and
+    /// Returns the contacts that match all filters. Contacts are people at organizations. They sign in only to the
+    /// portal, and only with access. `format=csv` and
     /// `format=ndjson`, or an `Accept` header with only `text/csv` or `application/x-ndjson`, stream all matches. The last line of
     /// `ndjson` is `{"_end":true,"count":…}`. A stream does not allow `limit`, `cursor` and `include_total`.
     #[oai(path = "/", method = "get", operation_id = "list_contacts")]
@@ -198,7 +199,7 @@ impl ContactsApi {
     /// Change contacts
     ///
     /// Applies a merge patch (RFC 7396) to the contact in `?id=` or `id`. With `ids` and `patch`, changes up to 100 contacts, all
-    /// or none. A bulk request does not allow `If-Match`.
+    /// or none. A bulk request does not allow `If-Match`. A new address or organization ends the contact's access to the portal.
     #[oai(path = "/", method = "patch", operation_id = "update_contacts")]
     async fn update_contacts(
         &self,
@@ -266,7 +267,7 @@ impl ContactApi {
     ) -> Result<Found<Contact>, Problem> {
         let found = self.records.store.read(|tx| {
             let user = find_contact(tx, auth.principal.tenant_id, &auth.principal.reach, id.0)?;
-            let organization = organization_of(tx, &user)?;
+            let organization = user_labels(tx, &user)?.organization;
             Ok::<_, DirectoryError>(Contact::new(user, organization))
         })?;
         let version = found.version;

@@ -8,12 +8,13 @@ use super::{
         UpdateDevice, UpdateOrganization,
     },
     device::Device,
-    wire::{Contact, Organization, UserView},
+    wire::{Contact, Organization, RoleView, UserView},
 };
 
 examples! {
     Organization => "organization.json",
     UserView => "user.json",
+    RoleView => "custom_role.json",
     Device => "device.json",
     Contact => "contact.json",
     CreateOrganization => "create_organization.json",

@@ -13,6 +13,7 @@ mod lists;
 mod mirror;
 mod organizations;
 mod resource;
+mod roles;
 mod split;
 mod vocabulary;
 mod wire;
@@ -27,7 +28,7 @@ pub(super) use devices::{DeviceApi, DevicesApi};
 pub(super) use ingest::{AdminIngestApi, Ingest, IngestApi};
 pub(super) use organizations::{OrganizationApi, OrganizationsApi};
 pub(super) use resource::RecordService;
-pub use wire::{OrganizationReference, PersonReference, UserView};
+pub use wire::{OrganizationReference, PersonReference, RoleView, UserView};
 
 use tenantd_base::access::Scope;
 use tenantd_http::{
@@ -108,10 +109,13 @@ impl From<DirectoryError> for Problem {
             DirectoryError::StaffOrganization => {
                 invalid("/organization_id", "not_allowed", "not allowed for staff: only contacts belong to an organization")
             }
+            DirectoryError::Role(error) => error.into(),
             DirectoryError::ContactRole => invalid("/role", "not_allowed", "not allowed for a contact: only staff have a role"),
-            DirectoryError::LastAdmin => {
-                Self::new(Code::InUse, "This is the last active administrator. Make another user an administrator first.")
-            }
+            DirectoryError::LastAdmin => Self::new(
+                Code::InUse,
+                "This is the last active administrator who can sign in. Make another user an administrator first. They count once they \
+                     have set a password, added a passkey or signed in through an identity provider.",
+            ),
             DirectoryError::InUse { found, unseen } => in_use(&found, unseen),
             DirectoryError::TooManyDependents(count) => Self::new(
                 Code::InUse,

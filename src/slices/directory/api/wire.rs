@@ -6,9 +6,9 @@ use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
-    access::Role,
+    access::StaffRole,
     clock::Timestamp,
-    id::{IdentityProviderId, OrganizationId, UserId},
+    id::{IdentityProviderId, OrganizationId, RoleId, UserId},
 };
 use tenantd_http::wire::Word;
 use tenantd_store::events::{Describe, Described};
@@ -65,6 +65,59 @@ impl From<model::LinkedIdentity> for UserSso {
     }
 }
 
+/// A custom role.
+#[derive(Clone, Debug, Object, Serialize)]
+pub struct RoleReference {
+    /// The ID of the role.
+    pub id: RoleId,
+    /// The name of the role.
+    pub name: String,
+}
+
+/// A role that the tenant created.
+#[skip_serializing_none]
+#[derive(Clone, Debug, Object, Serialize)]
+#[oai(rename = "CustomRole", skip_serializing_if_is_none, example)]
+pub struct RoleView {
+    /// The ID of the role. Users have it as their `role`.
+    pub id: RoleId,
+    /// The name of the role, unique in the tenant.
+    pub name: String,
+    /// What the role is for.
+    pub description: Option<String>,
+    /// The scopes of the role, and wildcards such as `tickets:*`.
+    pub scopes: Vec<String>,
+    /// All scopes that the role grants, with wildcards expanded. Wildcards stand for the scopes that existed when they were saved.
+    pub granted_scopes: Vec<String>,
+    /// When the record was created.
+    pub created_at: Timestamp,
+    /// When the record was last changed.
+    pub updated_at: Timestamp,
+    /// The version of the record. It increases with each change.
+    pub version: u64,
+}
+
+impl From<model::CustomRole> for RoleView {
+    fn from(role: model::CustomRole) -> Self {
+        Self {
+            granted_scopes: role.grants().iter().map(|scope| scope.name().to_owned()).collect(),
+            id: role.id,
+            name: role.name,
+            description: role.description,
+            scopes: role.scopes,
+            created_at: role.created_at,
+            updated_at: role.updated_at,
+            version: role.version,
+        }
+    }
+}
+
+impl Describe<()> for model::CustomRole {
+    fn describe(&self, (): ()) -> Described {
+        to_raw_value(&RoleView::from(self.clone()))
+    }
+}
+
 /// A staff member of the tenant, or a contact at one of its organizations.
 #[skip_serializing_none]
 #[derive(Clone, Debug, Object, Serialize)]
@@ -81,8 +134,12 @@ pub struct UserView {
     pub name: String,
     /// Whether the user is staff or a contact.
     pub kind: PersonKind,
-    /// The role. Only for staff.
-    pub role: Option<Role>,
+    /// The role: `admin`, `technician`, `viewer`, `operator`, or the ID of a custom role. Only for staff.
+    pub role: Option<StaffRole>,
+    /// The custom role. Absent for staff with a built-in role, and for contacts.
+    pub custom_role: Option<RoleReference>,
+    /// The organizations that a member of staff is limited to. Absent: the whole tenant. Empty: none of them exists any more.
+    pub organizations: Option<Vec<OrganizationReference>>,
     /// The organization. Only for contacts.
     pub organization: Option<OrganizationReference>,
     /// The status: `active` or `disabled`.
@@ -100,7 +157,7 @@ pub struct UserView {
 }
 
 impl UserView {
-    pub fn new(user: model::User, organization: Option<model::OrganizationLabel>) -> Self {
+    pub fn new(user: model::User, labels: model::UserLabels) -> Self {
         Self {
             id: user.id,
             kind: match user.standing {
@@ -108,7 +165,9 @@ impl UserView {
                 Standing::Contact { .. } => PersonKind::Contact,
             },
             role: user.role(),
-            organization: organization.map(OrganizationReference::from),
+            custom_role: labels.role.map(|role| RoleReference { id: role.id, name: role.name }),
+            organizations: labels.organizations.map(|found| found.into_iter().map(OrganizationReference::from).collect()),
+            organization: labels.organization.map(OrganizationReference::from),
             external_id: user.external_id,
             email: user.email,
             name: user.name,
@@ -122,9 +181,9 @@ impl UserView {
     }
 }
 
-impl Describe<Option<&model::OrganizationLabel>> for model::User {
-    fn describe(&self, organization: Option<&model::OrganizationLabel>) -> Described {
-        to_raw_value(&UserView::new(self.clone(), organization.cloned()))
+impl Describe<&model::UserLabels> for model::User {
+    fn describe(&self, labels: &model::UserLabels) -> Described {
+        to_raw_value(&UserView::new(self.clone(), labels.clone()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! may have a hundred thousand contacts.
 
 use tenantd_base::{
-    access::Role,
+    access::StaffRole,
     id::{OrganizationId, TenantId},
 };
 use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
@@ -17,7 +17,7 @@ use super::super::{
 pub struct UserQuery {
     pub tenant_id: TenantId,
     pub staff: Option<bool>,
-    pub role: Option<Role>,
+    pub role: Option<StaffRole>,
     pub status: Option<UserStatus>,
     pub organization_id: Option<OrganizationId>,
     /// Matches a part of the name or the email address. In lower case.

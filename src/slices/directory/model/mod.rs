@@ -4,6 +4,7 @@ mod change;
 mod device;
 mod ingest;
 mod organization;
+mod role;
 mod user;
 
 pub use change::{
@@ -21,4 +22,8 @@ pub use ingest::{
     SentLine,
 };
 pub use organization::{Members, NewOrganization, Organization, OrganizationLabel};
-pub use user::{LinkedIdentity, NewUser, PersonKind, PersonLabel, Standing, User, UserStatus, mail_domain, normalize_email};
+pub use role::{CustomRole, NewRole, RoleChange, RoleLabel};
+pub(crate) use role::{MAX_MEMBERS, MAX_ROLES};
+pub use user::{
+    LinkedIdentity, NewUser, PersonKind, PersonLabel, Standing, User, UserLabels, UserStatus, mail_domain, normalize_email,
+};

@@ -1,15 +1,15 @@
-//! People: the staff of a tenant, who sign in, and the contacts at its customers, who do not.
+//! People: the staff of a tenant, who sign in, and the contacts at its customers, who sign in only to the portal.
 
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
-    access::Role,
+    access::{Reach, StaffRole},
     clock::Timestamp,
     id::{IdentityProviderId, OrganizationId, TenantId, UserId},
     vocabulary::vocabulary,
 };
 
-use super::super::error::DirectoryError;
+use super::{super::error::DirectoryError, organization::OrganizationLabel, role::RoleLabel};
 
 vocabulary! {
     UserStatus as variants:
@@ -17,10 +17,15 @@ vocabulary! {
 }
 
 /// Whether a person is staff or a contact.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Standing {
     /// Works for the tenant and signs in.
-    Staff { role: Role },
+    Staff {
+        role: StaffRole,
+        /// The organizations whose records the person reaches, in order; `None` for the whole tenant. An empty list reaches nothing.
+        #[serde(default)]
+        organization_ids: Option<Vec<OrganizationId>>,
+    },
     /// A person at a customer.
     Contact { organization_id: Option<OrganizationId> },
 }
@@ -58,10 +63,18 @@ pub struct User {
 
 impl User {
     /// The role; `None` for contacts.
-    pub fn role(&self) -> Option<Role> {
+    pub fn role(&self) -> Option<StaffRole> {
         match self.standing {
-            Standing::Staff { role } => Some(role),
+            Standing::Staff { role, .. } => Some(role),
             Standing::Contact { .. } => None,
+        }
+    }
+
+    /// The records that a member of staff reaches.
+    pub fn reach(&self) -> Reach {
+        match &self.standing {
+            Standing::Staff { organization_ids: Some(ids), .. } => Reach::Organizations(ids.as_slice().into()),
+            Standing::Staff { .. } | Standing::Contact { .. } => Reach::Everything,
         }
     }
 
@@ -72,9 +85,11 @@ impl User {
         }
     }
 
-    /// Whether the user is an active administrator (or operator, in the platform tenant). A tenant always has at least one.
+    /// Whether the user is an active administrator of the whole tenant (or operator, in the platform tenant). A tenant always has
+    /// at least one.
     pub fn is_active_admin(&self) -> bool {
-        matches!(self.role(), Some(Role::Admin | Role::Operator)) && self.status == UserStatus::Active
+        let administers = self.role().is_some_and(StaffRole::administers) && self.reach() == Reach::Everything;
+        administers && self.status == UserStatus::Active
     }
 }
 
@@ -107,6 +122,17 @@ impl From<User> for PersonLabel {
         let kind = if user.role().is_some() { PersonKind::Staff } else { PersonKind::Contact };
         Self { id: user.id, organization_id: user.organization_id(), name: user.name, email: user.email, kind }
     }
+}
+
+/// The names that a user record refers to.
+#[derive(Clone, Debug, Default)]
+pub struct UserLabels {
+    /// The organization of a contact.
+    pub organization: Option<OrganizationLabel>,
+    /// The custom role of a member of staff.
+    pub role: Option<RoleLabel>,
+    /// The organizations that a member of staff is limited to, if they still exist.
+    pub organizations: Option<Vec<OrganizationLabel>>,
 }
 
 const MAX_EMAIL: usize = 254;

@@ -4,4 +4,5 @@ pub(super) mod backups;
 pub(super) mod devices;
 pub(super) mod organizations;
 pub(super) mod portable;
+pub(super) mod roles;
 pub(super) mod users;

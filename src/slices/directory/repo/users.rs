@@ -4,15 +4,16 @@
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
+    access::{Role, StaffRole},
     clock::Timestamp,
-    id::{TenantId, UserId},
+    id::{OrganizationId, TenantId, UserId},
 };
 use tenantd_store::{
     Counts, Direction, Flow, Index, Key, KeyRange, Progress, Read, StoreError, Table, WriteTx, catalog,
     codec::{Record, decode_fields},
 };
 
-use super::super::model::{Standing, User, UserStatus, mail_domain};
+use super::super::model::{LinkedIdentity, Standing, User, UserStatus, mail_domain};
 
 pub(crate) type UserKey = (TenantId, UserId);
 
@@ -22,7 +23,7 @@ struct UserV1 {
     name: String,
     email: Option<String>,
     external_id: Option<String>,
-    standing: Standing,
+    standing: StandingV2,
     status: UserStatus,
     created_at: Timestamp,
     updated_at: Timestamp,
@@ -30,17 +31,55 @@ struct UserV1 {
     version: u64,
 }
 
+/// The format before custom roles.
+#[derive(Debug, Serialize, Deserialize)]
+struct UserV2 {
+    name: String,
+    email: Option<String>,
+    external_id: Option<String>,
+    standing: StandingV2,
+    status: UserStatus,
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    last_login_at: Option<Timestamp>,
+    sso: Option<LinkedIdentity>,
+    version: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+enum StandingV2 {
+    Staff { role: Role },
+    Contact { organization_id: Option<OrganizationId> },
+}
+
+impl From<UserV1> for UserV2 {
+    fn from(before: UserV1) -> Self {
+        let UserV1 { name, email, external_id, standing, status, created_at, updated_at, last_login_at, version } = before;
+        Self { name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso: None, version }
+    }
+}
+
+impl From<UserV2> for User {
+    fn from(before: UserV2) -> Self {
+        let UserV2 { name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso, version } = before;
+        let standing = match standing {
+            StandingV2::Staff { role } => Standing::Staff { role: role.into(), organization_ids: None },
+            StandingV2::Contact { organization_id } => Standing::Contact { organization_id },
+        };
+        let (tenant_id, id) = (TenantId::default(), UserId::default());
+        Self { tenant_id, id, name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso, version }
+    }
+}
+
 impl Record for User {
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
-        if version != 1 {
-            return Err(format!("this release does not know format version {version}"));
+        match version {
+            1 => decode_fields::<UserV1>(fields).map(|before| UserV2::from(before).into()),
+            2 => decode_fields::<UserV2>(fields).map(Self::from),
+            _ => Err(format!("this release does not know format version {version}")),
         }
-        let before: UserV1 = decode_fields(fields)?;
-        let UserV1 { name, email, external_id, standing, status, created_at, updated_at, last_login_at, version } = before;
-        let (tenant_id, id, sso) = (TenantId::default(), UserId::default(), None);
-        Ok(Self { tenant_id, id, name, email, external_id, standing, status, created_at, updated_at, last_login_at, sso, version })
     }
 
     fn take_key(&mut self, key: &[u8]) -> Option<()> {
@@ -79,8 +118,13 @@ pub(crate) static STAFF: Index<UserKey, User> = Index {
     unique: false,
     keys: |(tenant, _), user| if user.role().is_some() { vec![tenant.to_bytes()] } else { Vec::new() },
 };
+pub(crate) static BY_ROLE: Index<UserKey, User> = Index {
+    table: catalog::USERS_BY_ROLE,
+    unique: false,
+    keys: |(tenant, _), user| user.role().and_then(StaffRole::custom).map(|id| (*tenant, id).to_bytes()).into_iter().collect(),
+};
 pub(crate) static USERS: Table<UserKey, User> =
-    Table::new(catalog::USERS, &[&BY_EMAIL, &BY_LOGIN, &BY_EXTERNAL_ID, &BY_IDENTITY, &STAFF]).counting(Counts::Records);
+    Table::new(catalog::USERS, &[&BY_EMAIL, &BY_LOGIN, &BY_EXTERNAL_ID, &BY_IDENTITY, &STAFF, &BY_ROLE]).counting(Counts::Records);
 
 pub(crate) fn get(tx: &impl Read, tenant: TenantId, id: UserId) -> Result<Option<User>, StoreError> {
     USERS.get(tx, &(tenant, id))
@@ -158,14 +202,10 @@ pub(crate) fn remove(tx: &mut WriteTx, key: UserKey) -> Result<(), StoreError> {
 
 #[cfg(test)]
 mod tests {
-    use tenantd_base::{
-        access::Role,
-        id::{IdentityProviderId, OrganizationId},
-    };
+    use tenantd_base::id::{IdentityProviderId, RoleId};
     use tenantd_store::codec::assert_golden;
 
     use super::*;
-    use crate::model::LinkedIdentity;
 
     #[test]
     fn stored_records_match_the_golden_files() {
@@ -176,7 +216,10 @@ mod tests {
             external_id: None,
             email: Some("ada@example.com".to_owned()),
             name: "Ada".to_owned(),
-            standing: Standing::Staff { role: Role::Technician },
+            standing: Standing::Staff {
+                role: StaffRole::Custom(RoleId::from_bytes([5; 16])),
+                organization_ids: Some(vec![OrganizationId::from_bytes([3; 16])]),
+            },
             status: UserStatus::Disabled,
             created_at: at,
             updated_at: at,

@@ -6,16 +6,20 @@ mod devices;
 mod ingest;
 mod organizations;
 mod removal;
+mod roles;
 mod users;
 
 use serde_json::value::RawValue;
 
 use tenantd_store::{
-    WriteTx,
+    StoreError, WriteTx,
     events::{self, Act, Changes, Draft, EventKind},
 };
 
-use super::{error::DirectoryError, model::AgentRules};
+use super::{
+    error::DirectoryError,
+    model::{AgentRules, User},
+};
 
 pub use dependents::{Dependent, Dependents, Subject};
 pub(super) use devices::{DEVICE_CREATED, DEVICE_REMOVED, DEVICE_UPDATED};
@@ -25,14 +29,21 @@ pub(super) use ingest::LabelCache;
 pub(super) use organizations::find_organization;
 pub(super) use organizations::{ORGANIZATION_CREATED, ORGANIZATION_REMOVED, ORGANIZATION_UPDATED};
 pub(super) use removal::Remover;
+pub(super) use roles::{ROLE_CREATED, ROLE_REMOVED, ROLE_UPDATED};
+pub use roles::{role_grants, staff_authority, standing_authority};
 pub use users::UserChange;
+pub(super) use users::find_contact;
+pub use users::user_labels;
 pub(super) use users::{USER_CREATED, USER_REMOVED, USER_UPDATED};
-pub(super) use users::{find_contact, organization_of};
+
+/// What another slice does when a contact has changed, in the same transaction. It gets the contact before and after the change.
+pub type ContactChanged = fn(&mut WriteTx, &User, &User) -> Result<(), StoreError>;
 
 /// The use cases, with their configured rules.
 #[derive(Clone, Copy, Debug)]
 pub struct Directory {
     pub(super) agents: AgentRules,
+    pub(super) contact_changed: ContactChanged,
 }
 
 /// Appends the event of a record.

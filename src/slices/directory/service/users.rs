@@ -4,7 +4,7 @@
 use serde_json::{json, value::RawValue};
 
 use tenantd_base::{
-    access::{Grants, Reach, Role, Scope},
+    access::{Grants, Reach, Role, Scope, StaffRole},
     change::Change,
     clock::Timestamp,
     id::{OrganizationId, TenantId, UserId},
@@ -17,11 +17,12 @@ use tenantd_store::{
 
 use super::{
     super::{
-        error::DirectoryError,
-        model::{ContactChange, LinkedIdentity, NewUser, OrganizationLabel, Standing, User, UserStatus, normalize_email},
+        error::{DirectoryError, RoleError},
+        model::{ContactChange, LinkedIdentity, NewUser, Standing, User, UserLabels, UserStatus, normalize_email},
         repo::{organizations, users as repo},
     },
     Directory, announce,
+    roles::{check_role, role_label},
 };
 
 pub(crate) static USER_CREATED: EventKind = EventKind {
@@ -41,8 +42,10 @@ pub(crate) static USER_REMOVED: EventKind = EventKind { name: "user.removed", su
 pub struct UserChange {
     pub name: Option<String>,
     pub email: Option<String>,
-    pub role: Option<Role>,
+    pub role: Option<StaffRole>,
     pub organization_id: Change<OrganizationId>,
+    /// The organizations that a member of staff is limited to.
+    pub organization_ids: Change<Vec<OrganizationId>>,
     pub status: Option<UserStatus>,
     pub external_id: Change<String>,
 }
@@ -50,14 +53,14 @@ pub struct UserChange {
 impl Directory {
     pub fn create_user(&self, tx: &mut WriteTx, act: &mut Act, new: &NewUser) -> Result<User, DirectoryError> {
         let email = new.email.as_deref().map(normalize_email).transpose();
-        let (email, ()) = DirectoryError::both(email, check_standing(tx, act, None, new.standing))?;
+        let (email, ()) = DirectoryError::both(email, check_standing(tx, act, None, &new.standing))?;
         let user = User {
             id: UserId::new(act.now, &mut act.entropy),
             tenant_id: act.tenant_id,
             external_id: new.external_id.clone(),
             email,
             name: new.name.clone(),
-            standing: new.standing,
+            standing: in_order(new.standing.clone()),
             status: UserStatus::Active,
             created_at: act.now,
             updated_at: act.now,
@@ -105,16 +108,13 @@ impl Directory {
         }
         after.external_id = change.external_id.clone().apply(after.external_id);
         after.status = change.status.unwrap_or(after.status);
-        after.standing = match after.standing {
-            Standing::Staff { .. } if change.organization_id != Change::Keep => return Err(DirectoryError::StaffOrganization),
-            Standing::Staff { role } => Standing::Staff { role: change.role.unwrap_or(role) },
-            Standing::Contact { .. } if change.role.is_some() => return Err(DirectoryError::ContactRole),
-            Standing::Contact { organization_id } => {
-                Standing::Contact { organization_id: change.organization_id.clone().apply(organization_id) }
-            }
-        };
-        if (after.role() == Some(Role::Operator)) != (before.role() == Some(Role::Operator)) {
+        after.standing = in_order(changed_standing(after.standing, change)?);
+        let is_operator = |user: &User| user.role().is_some_and(|role| role.is(Role::Operator));
+        if is_operator(&after) != is_operator(&before) {
             return Err(DirectoryError::RoleMismatch);
+        }
+        if after.standing != before.standing && after.role().is_some() {
+            check_staff(tx, act.tenant_id, Some(&before), &after.standing)?;
         }
         Ok(self.change_user(tx, act, &before, after)?.unwrap_or(before))
     }
@@ -134,7 +134,7 @@ impl Directory {
         let organization_id = change.organization_id.clone().apply(before.organization_id());
         after.standing = Standing::Contact { organization_id };
         let email = change.email.clone().try_map(|email| normalize_email(&email));
-        let (email, ()) = DirectoryError::both(email, check_standing(tx, act, Some(&before), after.standing))?;
+        let (email, ()) = DirectoryError::both(email, check_standing(tx, act, Some(&before), &after.standing))?;
         after.email = email.apply(after.email);
         after.status = change.status.unwrap_or(after.status);
         after.external_id = change.external_id.clone().apply(after.external_id);
@@ -160,6 +160,9 @@ impl Directory {
         after.updated_at = act.now;
         after.version += 1;
         repo::put(tx, &after)?;
+        if after.role().is_none() {
+            (self.contact_changed)(tx, before, &after)?;
+        }
         let (from, to) = (before.organization_id(), after.organization_id());
         organizations::move_member(tx, act.tenant_id, from, to, |members| &mut members.contacts)?;
         self.announce_user(tx, act, &USER_UPDATED, &after, Some(changes(before, &after)))?;
@@ -215,8 +218,7 @@ impl Directory {
 
     /// The wire form of the user, for events and responses.
     pub fn show_user(&self, tx: &impl Read, user: &User) -> Result<Box<RawValue>, DirectoryError> {
-        let organization = organization_of(tx, user)?;
-        Ok(user.describe(organization.as_ref())?)
+        Ok(user.describe(&user_labels(tx, user)?)?)
     }
 
     fn announce_user(
@@ -238,19 +240,71 @@ pub(crate) fn find_contact(tx: &impl Read, tenant: TenantId, reach: &Reach, id: 
     found.ok_or(DirectoryError::NotFound)
 }
 
-pub(crate) fn organization_of(tx: &impl Read, user: &User) -> Result<Option<OrganizationLabel>, StoreError> {
-    match user.organization_id() {
-        Some(id) => super::super::organization(tx, user.tenant_id, id),
-        None => Ok(None),
+/// The names that the record of a user refers to. Removed organizations have none.
+pub fn user_labels(tx: &impl Read, user: &User) -> Result<UserLabels, StoreError> {
+    let organization = |id: OrganizationId| super::super::organization(tx, user.tenant_id, id);
+    let mut labels = UserLabels {
+        organization: user.organization_id().map(organization).transpose()?.flatten(),
+        role: user.role().and_then(StaffRole::custom).map(|id| role_label(tx, user.tenant_id, id)).transpose()?.flatten(),
+        organizations: None,
+    };
+    if let Standing::Staff { organization_ids: Some(ids), .. } = &user.standing {
+        let found: Result<Vec<_>, _> = ids.iter().map(|id| organization(*id)).collect();
+        labels.organizations = Some(found?.into_iter().flatten().collect());
+    }
+    Ok(labels)
+}
+
+fn changed_standing(standing: Standing, change: &UserChange) -> Result<Standing, DirectoryError> {
+    match standing {
+        Standing::Staff { .. } if change.organization_id != Change::Keep => Err(DirectoryError::StaffOrganization),
+        Standing::Staff { role, organization_ids } => Ok(Standing::Staff {
+            role: change.role.unwrap_or(role),
+            organization_ids: change.organization_ids.clone().apply(organization_ids),
+        }),
+        Standing::Contact { .. } if change.role.is_some() => Err(DirectoryError::ContactRole),
+        Standing::Contact { .. } if change.organization_ids != Change::Keep => Err(RoleError::ContactLimits.into()),
+        Standing::Contact { organization_id } => {
+            Ok(Standing::Contact { organization_id: change.organization_id.clone().apply(organization_id) })
+        }
     }
 }
 
-/// Checks that the organization of a contact exists within reach.
-fn check_standing(tx: &impl Read, act: &Act, before: Option<&User>, standing: Standing) -> Result<(), DirectoryError> {
+/// Sorts the organizations of a member of staff, as lookups need it.
+fn in_order(mut standing: Standing) -> Standing {
+    if let Standing::Staff { organization_ids: Some(ids), .. } = &mut standing {
+        ids.sort_unstable();
+        ids.dedup();
+    }
+    standing
+}
+
+/// Checks that a new role and new organizations of a member of staff exist.
+fn check_staff(tx: &impl Read, tenant: TenantId, before: Option<&User>, standing: &Standing) -> Result<(), DirectoryError> {
+    let Standing::Staff { role, organization_ids } = standing else { return Ok(()) };
+    if role.is(Role::Operator) && organization_ids.is_some() {
+        return Err(RoleError::OperatorLimits.into());
+    }
+    if before.is_none_or(|before| before.role() != Some(*role)) {
+        check_role(tx, tenant, *role)?;
+    }
+    let reach = before.map(User::reach);
+    let known = |id: &OrganizationId| matches!(&reach, Some(Reach::Organizations(_)) if reach.as_ref().is_some_and(|reach| reach.covers(Some(*id))));
+    for id in organization_ids.iter().flatten().filter(|id| !known(id)) {
+        check_organization(tx, tenant, None, Some(*id)).map_err(|error| match error {
+            DirectoryError::UnknownOrganization => RoleError::UnknownLimit(*id).into(),
+            error => error,
+        })?;
+    }
+    Ok(())
+}
+
+/// Checks that what the standing refers to exists, and within reach if it is a contact.
+fn check_standing(tx: &impl Read, act: &Act, before: Option<&User>, standing: &Standing) -> Result<(), DirectoryError> {
     match standing {
-        Standing::Staff { .. } => Ok(()),
-        Standing::Contact { organization_id } if act.reach.covers(organization_id) => {
-            check_organization(tx, act.tenant_id, before.and_then(User::organization_id), organization_id)
+        Standing::Staff { .. } => check_staff(tx, act.tenant_id, before, standing),
+        Standing::Contact { organization_id } if act.reach.covers(*organization_id) => {
+            check_organization(tx, act.tenant_id, before.and_then(User::organization_id), *organization_id)
         }
         Standing::Contact { .. } => Err(DirectoryError::UnknownOrganization),
     }
@@ -305,12 +359,20 @@ fn check_other_admin(tx: &impl Read, user: &User) -> Result<(), DirectoryError> 
     if other { Ok(()) } else { Err(DirectoryError::LastAdmin) }
 }
 
+fn limits(user: &User) -> Option<&[OrganizationId]> {
+    match &user.standing {
+        Standing::Staff { organization_ids, .. } => organization_ids.as_deref(),
+        Standing::Contact { .. } => None,
+    }
+}
+
 fn changes(before: &User, after: &User) -> Changes {
     let fields = |user: &User| {
         json!({
             "name": user.name,
             "email": user.email,
             "role": user.role(),
+            "organization_ids": limits(user),
             "organization_id": user.organization_id(),
             "status": if user.status == UserStatus::Active { "active" } else { "disabled" },
             "external_id": user.external_id,

@@ -22,7 +22,7 @@ const TENANT: TenantId = TenantId::from_bytes([7; 16]);
 const NOW: i64 = 1_767_225_600_000;
 
 fn directory() -> Directory {
-    Directory::new(&config::load(None, [], &[]).unwrap().directory)
+    Directory::new(&config::load(None, [], &[]).unwrap().directory, |_, _, _| Ok(()))
 }
 
 fn query(reach: Reach) -> DeviceQuery {

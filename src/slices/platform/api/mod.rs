@@ -38,6 +38,7 @@ impl From<TenantError> for Problem {
             }
             TenantError::NoSample => Self::new(Code::InvalidTransition, "Only an evaluation tenant with sample data can be reset."),
             TenantError::FillFailed(reason) => Self::internal(reason),
+            TenantError::NotNow(reason) => Self::unavailable(reason, 1),
             TenantError::Busy(status) => Self::new(
                 Code::InvalidTransition,
                 format!("The tenant has the status {}, which does not allow this operation.", status.name()),

@@ -11,6 +11,7 @@ use tenantd_base::{access::TenantKind, clock::Timestamp, id::TenantId};
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::{Body, Filter},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, Operator},
     page::{PageQuery, PageRequest},
     precondition::{IfMatch, IfNoneMatch},
@@ -158,6 +159,9 @@ struct ListTenants {
     /// Returns only the tenant with this slug.
     #[oai(validator(min_length = 1, max_length = 63))]
     slug: Option<String>,
+    /// Returns only tenants with one of these statuses.
+    #[oai(validator(min_items = 1, max_items = 4))]
+    status: Option<Vec<Word<TenantStatus>>>,
     #[oai(flatten)]
     page: PageQuery,
 }
@@ -178,23 +182,26 @@ pub(crate) struct TenantsApi {
 impl TenantsApi {
     /// List tenants
     ///
-    /// Returns all tenants with their activity, oldest first.
+    /// Returns the tenants that match all filters, with their activity, oldest first.
     #[oai(path = "/", method = "get", operation_id = "list_tenants")]
     async fn list_tenants(&self, auth: Allowed<Operator>, query: Filter<ListTenants>) -> Result<Listed<Tenant>, Problem> {
         let request = PageRequest::new(&auth.context, &query.0.page)?;
         let after = request.after.as_deref().and_then(<TenantId as Key>::from_bytes);
-        let (tenants, slug) = (self.tenants.clone(), query.0.slug);
+        let ListTenants { slug, status, .. } = query.0;
+        let statuses: Vec<TenantStatus> = status.unwrap_or_default().into_iter().map(|word| word.0).collect();
+        let tenants = self.tenants.clone();
         let (limit, count, now) = (request.limit, request.include_total, auth.context.now);
         let (data, more, total) = self
             .store
             .scan(move |tx| {
+                let matches = |tenant: &model::Tenant| statuses.is_empty() || statuses.contains(&tenant.status);
                 let (found, more, total) = if let Some(slug) = &slug {
-                    let found: Vec<model::Tenant> = tenants.find(tx, slug)?.into_iter().collect();
+                    let found: Vec<model::Tenant> = tenants.find(tx, slug)?.into_iter().filter(matches).collect();
                     let total = found.len() as u64;
                     (found, false, count.then_some(total))
                 } else {
-                    let (found, more) = tenants.list(tx, after, limit)?;
-                    (found, more, if count { Some(tenants.count(tx)?) } else { None })
+                    let (found, more) = tenants.list(tx, after, limit, matches)?;
+                    (found, more, if count { Some(tenants.count(tx, matches)?) } else { None })
                 };
                 let mut data = Vec::with_capacity(found.len());
                 for tenant in &found {
@@ -296,6 +303,7 @@ impl TenantsApi {
     async fn delete_tenant(
         &self,
         auth: Allowed<Operator>,
+        _recent: Marked<RecentSignIn>,
         id: Path<TenantId>,
         query: Filter<DeleteTenant>,
         if_match: IfMatch,

@@ -1,7 +1,7 @@
 //! Staff and contacts: found by name and email address.
 
 use tenantd_base::{
-    access::Role,
+    access::StaffRole,
     id::{TenantId, UserId},
 };
 use tenantd_directory::{self as directory, User, UserStatus};
@@ -14,6 +14,15 @@ use super::{
 
 pub(super) struct Users;
 
+/// What a person is in a result. The name of a custom role can change without the user, so it is not part of the document.
+fn word(role: Option<StaffRole>) -> &'static str {
+    match role {
+        None => "contact",
+        Some(StaffRole::BuiltIn(role)) => role.name(),
+        Some(StaffRole::Custom(_)) => "staff",
+    }
+}
+
 fn document(user: User) -> Document {
     let identifiers = [("email", user.email.clone()), ("external_id", user.external_id.clone())];
     Document {
@@ -21,7 +30,7 @@ fn document(user: User) -> Document {
         kind: Kind::User,
         id: *user.id.as_bytes(),
         shown_id: user.id.to_string(),
-        subtitle: joined([user.email.as_deref(), Some(user.role().map_or("contact", Role::name))]),
+        subtitle: joined([user.email.as_deref(), Some(word(user.role()))]),
         texts: Vec::new(),
         identifiers: identifiers.into_iter().filter_map(|(field, value)| Some((field, value?))).collect(),
         attributes: Vec::new(),

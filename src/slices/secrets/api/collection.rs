@@ -8,6 +8,7 @@ use tenantd_base::id::SecretId;
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::{Filter, Lenient, OptionalBody, target},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, SecretsWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
@@ -76,6 +77,7 @@ impl SecretsApi {
     async fn create_secret(
         &self,
         auth: Allowed<SecretsWrite>,
+        _recent: Marked<RecentSignIn>,
         idempotency_key: IdempotencyKey,
         body: Lenient<CreateSecret>,
     ) -> Result<Created<NamedSecret>, Problem> {
@@ -98,6 +100,7 @@ impl SecretsApi {
     async fn update_secret(
         &self,
         auth: Allowed<SecretsWrite>,
+        _recent: Marked<RecentSignIn>,
         query: Filter<SecretTarget>,
         if_match: IfMatch,
         body: Lenient<UpdateSecret>,

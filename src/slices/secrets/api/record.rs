@@ -8,6 +8,7 @@ use tenantd_base::{id::SecretId, secrets::Secret};
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::{Lenient, target},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, SecretsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
@@ -77,6 +78,7 @@ impl SecretApi {
     async fn update_secret_by_id(
         &self,
         auth: Allowed<SecretsWrite>,
+        _recent: Marked<RecentSignIn>,
         id: Path<SecretId>,
         if_match: IfMatch,
         body: Lenient<UpdateSecret>,
@@ -105,6 +107,7 @@ impl SecretApi {
     async fn rotate_secret(
         &self,
         auth: Allowed<SecretsWrite>,
+        _recent: Marked<RecentSignIn>,
         id: Path<SecretId>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,

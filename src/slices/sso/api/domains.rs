@@ -34,6 +34,7 @@ struct ApproveQuery {
 }
 
 pub(crate) struct AdminDomainsApi {
+    pub(crate) service: Service,
     pub(crate) store: Store,
     pub(crate) tenants: Tenants,
 }
@@ -56,13 +57,14 @@ impl AdminDomainsApi {
         self.store.read(|tx| self.tenants.get(tx, id.0).map(drop))?;
         let domain = Domain::parse(&domain.0).map_err(|problem| SsoError::Invalid(vec![error::bad_domain(None, problem)]))?;
         let intent = auth.context.guarding_intent(&auth.principal);
+        let service = self.service.clone();
         let work = move |tx: &mut WriteTx| {
             let mut act = intent.begin();
             act.tenant_id = id.0;
-            Service::approve_domain(tx, &mut act, &domain, query.0.identity_provider_id)
+            service.approve_domain(tx, &mut act, &domain, query.0.identity_provider_id)
         };
         let provider = self.store.write(work).await?;
         let version = provider.version;
-        Ok(Changed::new(&provider.into(), version))
+        Ok(Changed::new(&IdentityProvider::from(provider).at(&auth.context.base_url, id.0), version))
     }
 }

@@ -1,9 +1,13 @@
 //! The HTTP API for identity providers and single sign-on.
 
+mod addresses;
 mod collection;
 mod domains;
 mod examples;
 mod record;
+mod relax;
+mod rules;
+mod sign_off;
 mod sign_on;
 mod trial;
 mod wire;
@@ -11,6 +15,8 @@ mod wire;
 pub(super) use collection::ProvidersApi;
 pub(super) use domains::AdminDomainsApi;
 pub(super) use record::{ApiState, ProviderApi};
+pub(super) use relax::AdminRelaxApi;
+pub(super) use sign_off::SignOffApi;
 pub(super) use sign_on::SignOnApi;
 pub(super) use trial::TrialApi;
 pub(super) use wire::provider_fields;
@@ -67,6 +73,27 @@ impl From<SsoError> for Problem {
                 Code::LimitReached,
                 format!("A tenant can have at most {most} identity providers. Delete one that you no longer need."),
             ),
+            SsoError::Enforced => Self::new(
+                Code::InvalidTransition,
+                "The provider enforces single sign-on. Set `enforcement` to `off`, then delete the provider.",
+            ),
+            SsoError::EnforcedIdentity => Self::new(
+                Code::InvalidTransition,
+                "The provider enforces single sign-on, and nobody has signed in through what you change it to. Set `enforcement` to `off`, \
+                 change the issuer, the client or the domains, make a test sign-in, then enforce it again.",
+            ),
+            SsoError::BadLogoutToken => Self::new(
+                Code::MalformedRequest,
+                "The logout token is not valid: it must be signed by this provider for this client, be new, and be used once.",
+            ),
+            SsoError::BadLogoutIssuer => Self::new(
+                Code::MalformedRequest,
+                "`iss` must be the issuer of this identity provider, exactly as in its discovery document.",
+            ),
+            SsoError::NoSignOn => Self::new(
+                Code::InvalidTransition,
+                "Your session was not started through an identity provider. Confirm with your password instead.",
+            ),
             SsoError::Invalid(faults) => faults.into(),
             SsoError::Refused(reason) | SsoError::RefusedByProvider { reason, cause: _ } => {
                 Self::new(Code::InvalidCredentials, explain(reason))
@@ -101,14 +128,27 @@ pub(super) fn explain(reason: RefusalReason) -> &'static str {
         RefusalReason::ForeignDomain => {
             "The domain of your e-mail address does not belong to this identity provider. Ask an administrator."
         }
+        RefusalReason::NotFresh => {
+            "Your identity provider did not ask you to sign in again, or did not report when you did. Start again, or ask an administrator."
+        }
+        RefusalReason::WeakSignOn => {
+            "You did not sign in to your identity provider in a way that is strong enough here. Start again, and use your second factor."
+        }
+        RefusalReason::NoMappedGroup => "None of your groups has access here. Ask the administrator of your identity provider.",
+        RefusalReason::UnusableGroups => "Your identity provider did not send a usable list of your groups. Ask its administrator.",
+        RefusalReason::SingleSignOnRequired => "Sign in through your organization.",
         RefusalReason::NoAccount => "You have no account here. Ask an administrator to create one.",
         RefusalReason::AccountDisabled => "Your account is disabled. Ask an administrator to enable it.",
         RefusalReason::AddressTaken | RefusalReason::OtherIdentity => {
             "Your e-mail address belongs to another account here. Ask an administrator."
         }
-        RefusalReason::WrongPassword | RefusalReason::Throttled | RefusalReason::TenantSuspended | RefusalReason::BadLink => {
-            "E-mail address or password is wrong."
-        }
+        RefusalReason::WrongPassword
+        | RefusalReason::WrongCode
+        | RefusalReason::WrongPasskey
+        | RefusalReason::PasswordExpired
+        | RefusalReason::Throttled
+        | RefusalReason::TenantSuspended
+        | RefusalReason::BadLink => "E-mail address or password is wrong.",
         RefusalReason::ProviderGone
         | RefusalReason::ProviderUnavailable
         | RefusalReason::CodeRefused

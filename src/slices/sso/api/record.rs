@@ -11,9 +11,11 @@ use tenantd_base::{access::TenantKind, clock::Clock, fault::Fault, id::IdentityP
 use tenantd_egress::Egress;
 use tenantd_http::{
     input::{Body, target},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, UsersRead, UsersWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
+    recent::RecentUnlessReducing,
     reply::{Changed, Empty, Found, declared},
 };
 use tenantd_store::{Store, is_rehearsal};
@@ -93,7 +95,8 @@ impl ProviderApi {
             return Ok(Found::not_modified(provider.version));
         }
         let version = provider.version;
-        Ok(Found::new(&IdentityProvider::from(provider).with_history(history), version))
+        let shown = IdentityProvider::from(provider).with_history(history).at(&auth.context.base_url, key.0);
+        Ok(Found::new(&shown, version))
     }
 
     /// Change an identity provider by its path
@@ -104,10 +107,12 @@ impl ProviderApi {
     async fn update_identity_provider_by_id(
         &self,
         auth: Allowed<UsersWrite>,
+        recent: RecentUnlessReducing,
         id: Path<IdentityProviderId>,
         if_match: IfMatch,
         body: Body<UpdateIdentityProvider>,
     ) -> Result<Changed<IdentityProvider>, Problem> {
+        recent.check(body.0.only_disables())?;
         let id = target(Some(id.0), body.0.id)?;
         self.0.update(&auth, id, if_match, body.0).await
     }
@@ -125,6 +130,7 @@ impl ProviderApi {
     async fn verify_identity_provider_domain(
         &self,
         auth: Allowed<UsersWrite>,
+        _recent: Marked<RecentSignIn>,
         id: Path<IdentityProviderId>,
         domain: Path<String>,
     ) -> Result<Verified, Problem> {
@@ -140,6 +146,7 @@ impl ProviderApi {
     async fn delete_identity_provider_by_id(
         &self,
         auth: Allowed<UsersWrite>,
+        _recent: Marked<RecentSignIn>,
         id: Path<IdentityProviderId>,
         if_match: IfMatch,
     ) -> Result<Empty, Problem> {
@@ -167,10 +174,11 @@ impl ApiState {
             self.egress.texts(&claim.record_name()).await.map_err(|error| SsoError::Dns(error.to_string()))?
         };
         let intent = auth.context.guarding_intent(&auth.principal);
-        let work = self.store.write(move |tx| Service::prove_domain(tx, &mut intent.begin(), &manager, id, &domain, &texts));
+        let service = self.service.clone();
+        let work = self.store.write(move |tx| service.prove_domain(tx, &mut intent.begin(), &manager, id, &domain, &texts));
         let provider = work.await?;
         let version = provider.version;
-        Ok(Verified(Changed::new(&provider.into(), version)))
+        Ok(Verified(Changed::new(&IdentityProvider::from(provider).at(&auth.context.base_url, key.0), version)))
     }
 
     pub(super) async fn update(
@@ -200,7 +208,7 @@ impl ApiState {
         let work = self.store.write(move |tx| service.update(tx, &mut intent.begin(), &manager, id, &if_match, &change));
         let provider = work.await?;
         let version = provider.version;
-        Ok(Changed::new(&provider.into(), version))
+        Ok(Changed::new(&IdentityProvider::from(provider).at(&auth.context.base_url, key.0), version))
     }
 
     pub(super) async fn delete(

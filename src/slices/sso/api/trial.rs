@@ -20,8 +20,9 @@ use super::{
         trial::{self, TrialCheck, TrialName, TrialStatus},
     },
     Area,
+    addresses::redirect,
     record::ApiState,
-    sign_on::{redirect_uri, test_path},
+    sign_on::test_path,
 };
 
 word_type! {
@@ -83,8 +84,9 @@ impl TrialApi {
         let provider = state.store.read(|tx| repo::get(tx, key)?.ok_or(SsoError::NotFound))?;
         let _lookup = state.lookups.begin(key.0).ok_or(SsoError::LookupsBusy)?;
         let now = state.clock.now();
-        let redirect_uri = redirect_uri(&auth.context);
-        let issued = state.sign_on.tickets.issue(key, redirect_uri.clone(), Purpose::Test, now)?;
+        let redirect = redirect(&auth.context.base_url, key.1, provider.rules.own_redirect_uri);
+        let redirect_uri = redirect.uri.clone();
+        let issued = state.sign_on.tickets.issue(key, redirect, Purpose::Test, now)?;
         let checks = trial::test(&state.sign_on.client(&provider, now)?, &issued.ticket).await;
         let (link, expires_at) = state.sign_on.tickets.issue_test(key, now)?;
         Ok(Answer::new(&IdentityProviderTest {

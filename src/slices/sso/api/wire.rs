@@ -5,14 +5,24 @@ use serde::Serialize;
 use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
-use tenantd_base::{access::Role, clock::Timestamp, fault::Fault, id::IdentityProviderId, secrets::Secret};
-use tenantd_http::{shape::Shape, wire::word_type};
+use tenantd_base::{
+    access::{Role, StaffRole},
+    clock::Timestamp,
+    fault::Fault,
+    id::{IdentityProviderId, TenantId},
+    secrets::Secret,
+};
+use tenantd_http::{context::BaseUrl, shape::Shape, wire::word_type};
 use tenantd_store::events::{Describe, Described};
 
-use super::super::{
-    error::{self, SsoError},
-    model::{self, DEFAULT_SCOPES, Domain, ProvenBy, check_issuer, is_scope},
-    service::{NewProvider, ProviderChange},
+use super::{
+    super::{
+        error::{self, SsoError},
+        model::{self, DEFAULT_SCOPES, Domain, ProvenBy, check_issuer, is_scope},
+        service::{NewProvider, ProviderChange},
+    },
+    addresses,
+    rules::{ChangeIdentityProviderRules, IdentityProviderRules},
 };
 
 /// The protocol of the provider. `oidc`: OpenID Connect.
@@ -90,6 +100,8 @@ pub(super) struct TestSignIn {
     pub(super) email: Option<String>,
     /// Whether a sign-in would have created a user.
     pub(super) creates_user: bool,
+    /// The role that the person would have had. Absent when the test failed.
+    pub(super) role: Option<StaffRole>,
     pub(super) failure: Option<SignOnFailure>,
 }
 
@@ -113,6 +125,7 @@ impl From<model::SignOnHistory> for SignOnHistory {
             succeeded: test.failure.is_none(),
             email: test.email,
             creates_user: test.creates_user,
+            role: test.role,
             failure: test.failure.map(Into::into),
         };
         Self {
@@ -150,6 +163,15 @@ pub(super) struct IdentityProvider {
     pub(super) auto_provision: bool,
     /// The scopes that tenantd requests from the provider.
     pub(super) scopes: Vec<String>,
+    #[oai(flatten)]
+    #[serde(flatten)]
+    pub(super) rules: IdentityProviderRules,
+    /// The redirect URI to register at the provider. Absent in events.
+    pub(super) redirect_uri: Option<String>,
+    /// The address for logout tokens of the provider (OpenID Connect Back-Channel Logout). Absent in events.
+    pub(super) backchannel_logout_uri: Option<String>,
+    /// The page that the provider shows in a frame when a session ends (OpenID Connect Front-Channel Logout). Absent in events.
+    pub(super) frontchannel_logout_uri: Option<String>,
     pub(super) created_at: Timestamp,
     pub(super) updated_at: Timestamp,
     /// The version of this record. Every change increments it.
@@ -160,6 +182,14 @@ pub(super) struct IdentityProvider {
 }
 
 impl IdentityProvider {
+    /// Adds the addresses of this installation that the provider calls or sends people to.
+    pub(super) fn at(mut self, base_url: &BaseUrl, tenant: TenantId) -> Self {
+        self.redirect_uri = Some(addresses::redirect(base_url, self.id, self.rules.own_redirect_uri).uri);
+        self.backchannel_logout_uri = Some(addresses::backchannel_logout(base_url, tenant, self.id));
+        self.frontchannel_logout_uri = Some(addresses::frontchannel_logout(base_url, tenant, self.id));
+        self
+    }
+
     pub(super) fn with_history(mut self, history: Option<model::SignOnHistory>) -> Self {
         self.sign_on = history.map(Into::into);
         self
@@ -180,6 +210,10 @@ impl From<model::IdentityProvider> for IdentityProvider {
             default_role: provider.default_role,
             auto_provision: provider.auto_provision,
             scopes: provider.scopes,
+            rules: provider.rules.into(),
+            redirect_uri: None,
+            backchannel_logout_uri: None,
+            frontchannel_logout_uri: None,
             created_at: provider.created_at,
             updated_at: provider.updated_at,
             version: provider.version,
@@ -230,6 +264,8 @@ pub(super) struct CreateIdentityProvider {
     /// The scopes that tenantd requests from the provider. Must contain `openid`. Defaults to `openid`, `email` and `profile`.
     #[oai(validator(min_items = 1, max_items = 20))]
     pub(super) scopes: Option<Vec<String>>,
+    #[oai(flatten)]
+    pub(super) rules: ChangeIdentityProviderRules,
 }
 
 /// The changes to an identity provider. An absent field keeps its value.
@@ -262,6 +298,31 @@ pub(super) struct UpdateIdentityProvider {
     /// The scopes that tenantd requests from the provider. Must contain `openid`.
     #[oai(validator(min_items = 1, max_items = 20))]
     pub(super) scopes: Option<Vec<String>>,
+    #[oai(flatten)]
+    pub(super) rules: ChangeIdentityProviderRules,
+}
+
+impl UpdateIdentityProvider {
+    /// Whether the request disables the provider and changes nothing else.
+    pub(super) fn only_disables(&self) -> bool {
+        let Self {
+            id: _,
+            name,
+            kind,
+            issuer,
+            client_id,
+            client_secret,
+            domains,
+            enabled,
+            default_role,
+            auto_provision,
+            scopes,
+            rules,
+        } = self;
+        let keeps_texts = name.is_none() && issuer.is_none() && client_id.is_none() && client_secret.is_none();
+        let keeps_rules = kind.is_none() && domains.is_none() && default_role.is_none() && auto_provision.is_none();
+        *enabled == Some(false) && keeps_texts && keeps_rules && scopes.is_none() && rules.is_empty()
+    }
 }
 
 /// The identity provider to delete.
@@ -322,6 +383,7 @@ impl From<CreateIdentityProvider> for NewProvider {
             default_role: body.default_role.unwrap_or(Role::Viewer),
             auto_provision: body.auto_provision.unwrap_or(false),
             scopes,
+            rules: body.rules.into(),
             faults: faults.0,
         }
     }
@@ -346,6 +408,7 @@ impl TryFrom<UpdateIdentityProvider> for ProviderChange {
             default_role: body.default_role,
             auto_provision: body.auto_provision,
             scopes: body.scopes,
+            rules: body.rules.into(),
         })
     }
 }

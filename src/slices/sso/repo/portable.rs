@@ -12,7 +12,7 @@ use tenantd_egress::{Audience, Egress};
 use tenantd_store::portable::{Arrival, Carrier, PortError, Portable};
 
 use super::{
-    super::model::{Claim, Domain, MAX_PROVIDERS, check_issuer, is_scope},
+    super::model::{Claim, Domain, Enforcement, MAX_PROVIDERS, check_issuer, is_scope},
     PROVIDERS, ProviderKey, ProviderRecord, sealed_place,
 };
 
@@ -79,11 +79,13 @@ fn arrive(
         None => {
             provider.client_secret = arrival.seal(place, &Secret::new(""))?;
             provider.enabled = false;
+            provider.rules.enforcement = Enforcement::Off;
             arrival.note(format!("The identity provider {} is disabled until you set its client secret.", provider.name));
         }
     }
     if !arrival.is_verified() {
         provider.enabled = false;
+        provider.rules.enforcement = Enforcement::Off;
         arrival.switch_off("identity providers", &provider.name);
     }
     Ok(Some((key, provider)))
@@ -109,5 +111,6 @@ fn check(provider: &ProviderRecord) -> Result<(), PortError> {
     if !provider.scopes.iter().all(|scope| is_scope(scope)) || !provider.scopes.iter().any(|scope| scope == "openid") {
         return Err(PortError::wrong("scopes: must be valid OAuth 2.0 scopes and contain openid"));
     }
+    provider.rules.check().map_err(PortError::wrong)?;
     Ok(())
 }

@@ -85,21 +85,28 @@ pub(super) type TicketAnswer = OneOrMany<Ticket, TicketResults>;
 impl TicketsApi {
     async fn page(&self, auth: &Allowed<TicketsRead>, query: &ListTickets) -> Result<Rendered, Problem> {
         let request = PageRequest::new(&auth.context, &query.page)?;
-        let wanted = query.query(&auth.principal, TicketSort::UpdatedAtDescending)?;
+        let mut wanted = query.query(&auth.principal, TicketSort::UpdatedAtDescending)?;
         let counts_by = query.counts_by.clone().unwrap_or_default();
-        let (after, limit, include_total) = (request.after.clone(), request.limit, request.include_total);
+        let (after, limit) = (request.after.clone(), request.limit);
+        let (is_exact, most) = (request.include_total, query.count_up_to.map(|most| most as usize));
         let (now, reach) = (auth.context.now, auth.principal.reach.clone());
         let read = self.store.scan_for(auth.principal.tenant_id, move |tx| {
+            wanted.drop_hidden_parents(tx, &reach)?;
             let page = listing::list(tx, &wanted, after.as_deref(), limit)?;
-            let total = if include_total { Some(listing::total(tx, &wanted)?) } else { None };
+            let total = match most {
+                _ if is_exact => Some(listing::Total { count: listing::total(tx, &wanted)?, is_minimum: false }),
+                Some(most) => Some(listing::total_within(tx, &wanted, most)?),
+                None => None,
+            };
             let counts = if counts_by.is_empty() { None } else { Some(counts(tx, &wanted, &counts_by)?) };
             let labels = Labels::of_tickets(tx, wanted.tenant_id, &reach, &page.tickets)?;
             let data: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
             Ok::<_, StoreError>((data, page.last, total, counts))
         });
         let (data, last, total, counts) = read.await?;
-        let page = request.page(last, total);
-        Ok(Rendered::page(&TicketList { data, page: page.clone(), counts }, &page))
+        let total_is_minimum = total.filter(|_| query.count_up_to.is_some()).map(|total| total.is_minimum);
+        let page = request.page(last, total.map(|total| total.count));
+        Ok(Rendered::page(&TicketList { data, page: page.clone(), total_is_minimum, counts }, &page))
     }
 }
 
@@ -112,7 +119,7 @@ impl TicketsApi {
     ///
     /// `format=csv`, `format=ndjson`, or an `Accept` header with only `text/csv` or `application/x-ndjson` streams all
     /// tickets instead. The last line of an NDJSON stream is `{"_end":true,"count":…}`, which shows that the stream is
-    /// complete. You cannot combine a stream with `limit`, `cursor`, `include_total` or `counts_by`.
+    /// complete. You cannot combine a stream with `limit`, `cursor`, `include_total`, `count_up_to` or `counts_by`.
     #[oai(path = "/", method = "get", operation_id = "list_tickets")]
     async fn list_tickets(
         &self,
@@ -128,8 +135,9 @@ impl TicketsApi {
         };
         let now = auth.context.now;
         if let Some(format) = format {
-            let counts: &[&str] = if query.0.counts_by.is_some() { &["counts_by"] } else { &[] };
-            query.0.page.refuse_for_stream(counts)?;
+            let counts = [("counts_by", query.0.counts_by.is_some()), ("count_up_to", query.0.count_up_to.is_some())];
+            let counts: Vec<&str> = counts.into_iter().filter(|(_, is_set)| *is_set).map(|(name, _)| name).collect();
+            query.0.page.refuse_for_stream(&counts)?;
             let wanted = query.0.query(&auth.principal, TicketSort::Number)?;
             acts::export_started(&self.store, &auth, "tickets", format.media_type()).await?;
             return Ok(ListOrStream::Stream(export::start(

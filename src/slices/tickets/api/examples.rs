@@ -4,6 +4,7 @@ use tenantd_http::examples;
 
 use super::{
     bodies::{CreateComment, CreateTicket, CreateTimeEntry, UpdateTicket},
+    portal::{CreatePortalComment, CreatePortalTicket, PortalComment, PortalTicket},
     sla::{ReplaceSlaPolicy, SlaPolicy},
     wire::Ticket,
 };
@@ -14,6 +15,10 @@ examples! {
     UpdateTicket => "update_ticket.json",
     CreateComment => "create_comment.json",
     CreateTimeEntry => "create_time_entry.json",
+    PortalTicket => "portal_ticket.json",
+    CreatePortalTicket => "create_portal_ticket.json",
+    PortalComment => "portal_comment.json",
+    CreatePortalComment => "create_portal_comment.json",
     SlaPolicy => "sla_policy.json",
     ReplaceSlaPolicy => "replace_sla_policy.json",
 }

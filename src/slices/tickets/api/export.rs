@@ -113,8 +113,9 @@ async fn send_all(
     loop {
         let wanted = wanted.clone();
         let read = store.scan_long(move |tx| {
-            let (query, reach) = wanted.as_ref();
-            let page = listing::list(tx, query, after.as_deref(), SLICE)?;
+            let (mut query, reach) = (wanted.0.clone(), &wanted.1);
+            query.drop_hidden_parents(tx, reach)?;
+            let page = listing::list(tx, &query, after.as_deref(), SLICE)?;
             let labels = Labels::of_tickets(tx, query.tenant_id, reach, &page.tickets)?;
             let tickets: Vec<Ticket> = page.tickets.into_iter().map(|ticket| Ticket::new(ticket, &labels, now)).collect();
             Ok::<_, StreamError>((rows.piece(&tickets)?, rows, page.last))

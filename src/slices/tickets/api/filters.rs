@@ -109,7 +109,7 @@ pub(super) struct ListTickets {
     /// Returns tickets with this `dedup_key`.
     #[oai(validator(min_length = 1, max_length = 255))]
     dedup_key: Option<String>,
-    /// Returns the children of these tickets.
+    /// Returns the children of these tickets. A ticket that you cannot read has none.
     #[oai(validator(min_items = 1, max_items = 50))]
     parent_id: Option<Vec<TicketId>>,
     /// Returns tickets that have a reference to this external system.
@@ -138,6 +138,10 @@ pub(super) struct ListTickets {
     /// Also counts all matching tickets by these fields.
     #[oai(validator(min_items = 1, max_items = 4, unique_items))]
     pub(super) counts_by: Option<Vec<CountsBy>>,
+    /// Counts the matching tickets, but looks at no more than about this many. If more could match, `page.total` counts those that were
+    /// found, and `total_is_minimum` is true.
+    #[oai(validator(minimum(value = "1"), maximum(value = "100000")))]
+    pub(super) count_up_to: Option<u32>,
     /// `csv` and `ndjson` stream all matching tickets without pages. They are ordered by number unless you set `sort`.
     pub(super) format: Option<TicketFormat>,
     #[oai(flatten)]
@@ -183,7 +187,7 @@ impl ListTickets {
             tags: self.tag.clone().unwrap_or_default(),
             sla_states: self.sla_state.clone().unwrap_or_default(),
             dedup_key: self.dedup_key.clone(),
-            parents: self.parent_id.clone().unwrap_or_default(),
+            parents: self.parent_id.clone(),
             external_system: self.external_system.clone(),
             external_id: self.external_id.clone(),
             created_after: self.created_after,

@@ -22,7 +22,7 @@ use tenantd_store::{
 };
 
 use super::{
-    super::{error::TicketError, model::TicketRef, repo},
+    super::{error::TicketError, labels::is_seen, model::TicketRef, repo},
     Area, record,
     vocabulary::NoteOrder,
 };
@@ -106,7 +106,7 @@ impl HistoryApi {
 }
 
 /// The event in the form that the caller may see: as stored, or without the names of contacts and devices of organizations
-/// out of reach. `None` if the ticket belonged to such an organization before or after the event.
+/// out of reach, and without references to tickets of these. `None` if the ticket belonged to such an organization before or after the event.
 fn visible(tx: &impl Read, principal: &Principal, body: Vec<u8>) -> Result<Option<Vec<u8>>, TicketError> {
     let (tenant, reach) = (principal.tenant_id, &principal.reach);
     if *reach == Reach::Everything {
@@ -132,5 +132,27 @@ fn visible(tx: &impl Read, principal: &Principal, body: Vec<u8>) -> Result<Optio
             *contact = json!({"id": id(contact), "name": id(contact)});
         }
     }
+    for name in ["parent", "merged_into"] {
+        hide_ticket(tx, principal, &mut event, name)?;
+    }
     Ok(Some(serde_json::to_vec(&event)?))
+}
+
+/// Removes a reference to a ticket that the caller may not see, and changes of the reference from or to one.
+fn hide_ticket(tx: &impl Read, principal: &Principal, event: &mut Value, name: &str) -> Result<(), TicketError> {
+    let named = |place: &str, event: &Value| -> Result<bool, TicketError> {
+        let Some(Ok(TicketRef::Number(number))) = event.pointer(place).and_then(Value::as_str).map(str::parse::<TicketRef>) else {
+            return Ok(true);
+        };
+        Ok(is_seen(tx, principal.tenant_id, &principal.reach, number)?)
+    };
+    let (from, to) = (format!("/data/changes/{name}/from"), format!("/data/changes/{name}/to"));
+    let shown = named(&format!("/data/ticket/{name}/ref"), event)?;
+    let changed = named(&from, event)? && named(&to, event)?;
+    for (place, is_shown) in [("/data/ticket", shown), ("/data/changes", changed)] {
+        if let Some(members) = event.pointer_mut(place).and_then(Value::as_object_mut).filter(|_| !is_shown) {
+            members.remove(name);
+        }
+    }
+    Ok(())
 }

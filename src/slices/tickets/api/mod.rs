@@ -9,6 +9,7 @@ mod filters;
 pub(super) mod forms;
 mod history;
 mod notes;
+mod portal;
 mod record;
 mod sla;
 mod vocabulary;
@@ -17,6 +18,7 @@ mod wire;
 pub(super) use collection::TicketsApi;
 pub(super) use history::HistoryApi;
 pub(super) use notes::NotesApi;
+pub(super) use portal::PortalApi;
 pub(super) use record::TicketApi;
 pub(super) use sla::SlaApi;
 
@@ -72,6 +74,15 @@ impl From<TicketError> for Problem {
             TicketError::Duplicate(link) => {
                 let detail = format!("{} is open and has the same dedup_key.", reference(link.number));
                 Self::new(Code::AlreadyExists, detail).with("ticket_id", link.id.to_string())
+            }
+            TicketError::NotInPortal { status, act } => {
+                let detail =
+                    format!("The ticket is {}, so it cannot be {act}. Create another ticket if you need help.", status.name());
+                Self::new(Code::InvalidTransition, detail)
+            }
+            TicketError::TooManyFromContact { most, retry_after_seconds } => {
+                let detail = format!("You created {most} of these within an hour. Wait before you create the next one.");
+                Self::new(Code::RateLimited, detail).retry_after(retry_after_seconds)
             }
             TicketError::Bulk { member, items } => {
                 let members = if member == "tickets" { Members::Bodies(member) } else { Members::Names(member) };

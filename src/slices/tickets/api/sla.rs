@@ -8,7 +8,7 @@ use serde_json::value::to_raw_value;
 use serde_with::skip_serializing_none;
 
 use tenantd_base::{
-    access::{Identity, Reach, Role},
+    access::{Identity, Reach},
     clock::Timestamp,
 };
 use tenantd_http::{
@@ -200,7 +200,7 @@ impl SlaApi {
         if_match: IfMatch,
         body: Lenient<ReplaceSlaPolicy>,
     ) -> Result<Changed<SlaPolicy>, Problem> {
-        if matches!(&auth.principal.identity, Identity::User { role, .. } if !matches!(role, Role::Admin | Role::Operator)) {
+        if matches!(&auth.principal.identity, Identity::User { role, .. } if !role.administers()) {
             return Err(Problem::plain(Code::AdminRequired));
         }
         if auth.principal.reach != Reach::Everything {

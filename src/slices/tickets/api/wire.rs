@@ -197,7 +197,9 @@ pub(super) struct Ticket {
     pub(super) dedup_key: Option<String>,
     /// How often the cause was reported.
     pub(super) occurrences: u64,
+    /// The ticket that this one is a part of. Absent if the caller cannot see its organization.
     pub(super) parent: Option<TicketReference>,
+    /// The ticket that this one was merged into. Absent if the caller cannot see its organization.
     pub(super) merged_into: Option<TicketReference>,
     pub(super) sla: TicketSla,
     pub(super) resolution: Option<TicketResolution>,
@@ -264,8 +266,8 @@ impl Ticket {
             external_refs: ticket.external_refs.into_iter().map(Into::into).collect(),
             dedup_key: ticket.dedup_key,
             occurrences: ticket.occurrences,
-            parent: ticket.parent.map(Into::into),
-            merged_into: ticket.merged_into.map(Into::into),
+            parent: labels.link(ticket.parent).map(Into::into),
+            merged_into: labels.link(ticket.merged_into).map(Into::into),
             sla: TicketSla {
                 state: ticket.sla.state,
                 first_response: ticket.sla.first_response.into(),
@@ -405,5 +407,7 @@ pub(super) struct TicketCounts {
 pub(super) struct TicketList {
     pub(super) data: Vec<Ticket>,
     pub(super) page: Page,
+    /// Whether more tickets than `page.total` could match. Present only with `count_up_to`.
+    pub(super) total_is_minimum: Option<bool>,
     pub(super) counts: Option<TicketCounts>,
 }

@@ -9,6 +9,7 @@ use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
 
 use super::{
     Effort,
+    numbers::{beginning_with, changed_since, due_before},
     place::{Place, SortField},
     query::TicketQuery,
     walk::{Lane, Walk},
@@ -70,20 +71,13 @@ impl Plan {
             plan.collect(tx, &BY_FACET, &ranges)?;
         }
         for word in &query.words {
-            let mut prefix = query.tenant_id.to_bytes();
-            prefix.extend_from_slice(word.as_bytes());
-            plan.collect(tx, &BY_WORD, &[KeyRange::prefix(&prefix)])?;
+            plan.collect(tx, &BY_WORD, &[beginning_with(query.tenant_id, word)])?;
         }
         if let Some(seq) = query.since_seq {
-            let prefix = query.tenant_id.to_bytes();
-            let mut range = KeyRange::prefix(&prefix);
-            range.start = KeyRange::prefix(&(query.tenant_id, seq.saturating_add(1)).to_bytes()).start;
-            plan.collect(tx, &BY_SEQ, &[range])?;
+            plan.collect(tx, &BY_SEQ, &[changed_since(query.tenant_id, seq)])?;
         }
         if let Some(time) = query.due_before.filter(|_| query.sort != SortField::DueAt) {
-            let mut range = KeyRange::prefix(&(query.tenant_id, 0_u8).to_bytes());
-            range.end = std::ops::Bound::Excluded((query.tenant_id, 0_u8, time).to_bytes());
-            plan.collect(tx, &BY_DUE, &[range])?;
+            plan.collect(tx, &BY_DUE, &[due_before(query.tenant_id, time)])?;
         }
         let by_creation = query.created_after.is_some() || query.created_before.is_some();
         if by_creation && plan.numbers.1.saturating_sub(plan.numbers.0) <= effort.sorted as u64 {
@@ -189,7 +183,7 @@ impl Plan {
 }
 
 /// The range of ticket numbers for the creation times of the query.
-fn created_between(tx: &impl Read, query: &TicketQuery) -> Result<(u64, u64), StoreError> {
+pub(super) fn created_between(tx: &impl Read, query: &TicketQuery) -> Result<(u64, u64), StoreError> {
     let next = |time: Timestamp| Timestamp::from_millis(time.as_millis().saturating_add(1));
     let first = match query.created_after {
         Some(time) => repo::first_created(tx, query.tenant_id, next(time))?,

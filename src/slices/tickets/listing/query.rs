@@ -1,15 +1,16 @@
 //! The query of a ticket list. The values of one filter are alternatives; all filters must match.
 
 use tenantd_base::{
+    access::Reach,
     clock::Timestamp,
     id::{DeviceId, OrganizationId, TenantId, TicketId, UserId},
 };
-use tenantd_store::Direction;
+use tenantd_store::{Direction, Read, StoreError};
 
 use super::place::SortField;
 use crate::{
-    model::{self, Priority, SlaState, Source, Status, Ticket, TicketType},
-    repo::Facet,
+    model::{self, Priority, SlaState, Source, Status, Ticket, TicketRef, TicketType},
+    repo::{self, Facet},
 };
 
 #[derive(Clone, Debug)]
@@ -29,7 +30,8 @@ pub(crate) struct TicketQuery {
     pub(crate) tags: Vec<String>,
     pub(crate) sla_states: Vec<SlaState>,
     pub(crate) dedup_key: Option<String>,
-    pub(crate) parents: Vec<TicketId>,
+    /// `Some` with an empty list matches nothing: the caller sees none of the parents.
+    pub(crate) parents: Option<Vec<TicketId>>,
     pub(crate) external_system: Option<String>,
     pub(crate) external_id: Option<String>,
     pub(crate) created_after: Option<Timestamp>,
@@ -49,6 +51,47 @@ fn any<T: PartialEq>(wanted: &[T], value: &T) -> bool {
 }
 
 impl TicketQuery {
+    /// The tickets of a contact within an organization, the newest first.
+    pub(crate) fn of_contact(tenant_id: TenantId, contact: UserId, organization: OrganizationId) -> Self {
+        Self {
+            tenant_id,
+            statuses: None,
+            priorities: Vec::new(),
+            kinds: Vec::new(),
+            sources: Vec::new(),
+            organizations: Some(vec![organization]),
+            contacts: vec![contact],
+            assignees: Vec::new(),
+            devices: Vec::new(),
+            tags: Vec::new(),
+            sla_states: Vec::new(),
+            dedup_key: None,
+            parents: None,
+            external_system: None,
+            external_id: None,
+            created_after: None,
+            created_before: None,
+            updated_after: None,
+            updated_before: None,
+            due_before: None,
+            words: Vec::new(),
+            since_seq: None,
+            sort: SortField::CreatedAt,
+            direction: Direction::Backward,
+        }
+    }
+
+    /// Drops the parents that the caller does not see. Their children must not reveal them.
+    pub(crate) fn drop_hidden_parents(&mut self, tx: &impl Read, reach: &Reach) -> Result<(), StoreError> {
+        let mut seen = Vec::new();
+        for id in self.parents.iter().flatten() {
+            let found = repo::find(tx, self.tenant_id, TicketRef::Id(*id))?;
+            seen.extend(found.filter(|parent| reach.covers(Some(parent.organization_id))).map(|_| *id));
+        }
+        self.parents = self.parents.is_some().then_some(seen);
+        Ok(())
+    }
+
     pub(super) fn matches(&self, ticket: &Ticket) -> bool {
         self.matches_values(ticket) && self.matches_times(ticket) && self.matches_text(ticket)
     }
@@ -69,7 +112,7 @@ impl TicketQuery {
             && (self.devices.is_empty() || ticket.device_ids.iter().any(|device| self.devices.contains(device)))
             && (self.tags.is_empty() || ticket.tags.iter().any(|tag| self.tags.contains(tag)))
             && any(&self.sla_states, &ticket.sla.state)
-            && (self.parents.is_empty() || ticket.parent.is_some_and(|parent| self.parents.contains(&parent.id)))
+            && self.parents.as_ref().is_none_or(|parents| ticket.parent.is_some_and(|parent| parents.contains(&parent.id)))
             && (self.dedup_key.is_none() || ticket.dedup_key == self.dedup_key)
             && (by_reference || ticket.external_refs.iter().any(external))
     }
@@ -103,7 +146,6 @@ impl TicketQuery {
             self.tags.iter().map(|tag| Facet::tag(tag)).collect(),
             self.sla_states.iter().copied().map(Facet::sla_state).collect(),
             self.dedup_key.iter().map(|key| Facet::dedup_key(key)).collect(),
-            self.parents.iter().copied().map(Facet::parent).collect(),
         ];
         filters.push(match (&self.external_system, &self.external_id) {
             (Some(system), Some(id)) => vec![Facet::external_ref(system, id)],
@@ -112,6 +154,7 @@ impl TicketQuery {
         });
         filters.retain(|alternatives| !alternatives.is_empty());
         filters.extend(self.organizations.as_ref().map(|ids| ids.iter().copied().map(Facet::organization).collect()));
+        filters.extend(self.parents.as_ref().map(|ids| ids.iter().copied().map(Facet::parent).collect()));
         filters.extend(self.statuses.as_ref().map(|statuses| statuses.iter().copied().map(Facet::status).collect()));
         filters
     }

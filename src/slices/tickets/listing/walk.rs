@@ -6,6 +6,7 @@ use tenantd_base::clock::Timestamp;
 use tenantd_store::{Direction, Flow, Key, KeyRange, Read, StoreError};
 
 use super::{
+    numbers::is_empty,
     place::{Place, SortField, compare_groups},
     plan::Plan,
     query::TicketQuery,
@@ -113,14 +114,6 @@ impl Lane {
 fn is_further(edge: &Bound<Vec<u8>>, than: &Bound<Vec<u8>>, start: bool) -> bool {
     let (Bound::Excluded(edge), Bound::Included(than) | Bound::Excluded(than)) = (edge, than) else { return true };
     if start { edge >= than } else { edge <= than }
-}
-
-/// Whether the bounds of a range have crossed. The storage engine rejects such ranges.
-fn is_empty(range: &KeyRange) -> bool {
-    match (&range.start, &range.end) {
-        (Bound::Excluded(start) | Bound::Included(start), Bound::Excluded(end)) => start >= end,
-        _ => false,
-    }
 }
 
 pub(super) struct Walk {

@@ -41,7 +41,9 @@ impl Connector {
     pub(super) fn new(settings: &config::Egress, credentials: &Credentials) -> Result<Self, String> {
         let mut allowed_addresses = settings.allowed_addresses.clone();
         allowed_addresses.extend([IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)]);
-        let settings = config::Egress { allowed_networks: PRIVATE_NETWORKS.to_vec(), allowed_addresses, ..settings.clone() };
+        let allowed_networks = PRIVATE_NETWORKS.to_vec();
+        // The list is for targets of tenants.
+        let settings = config::Egress { allowed_networks, allowed_addresses, only_targets: Vec::new(), ..settings.clone() };
         let Credentials { access_key_id, secret_access_key, session_token } = credentials;
         let secrets = [Some(access_key_id), Some(secret_access_key), session_token.as_ref()];
         let concealer = Arc::new(Concealer::new(secrets.into_iter().flatten()));

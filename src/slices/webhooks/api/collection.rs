@@ -8,10 +8,12 @@ use tenantd_base::id::WebhookId;
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::{Filter, Lenient, OptionalBody, target},
+    mark::{Marked, RecentSignIn},
     need::{Allowed, WebhooksRead, WebhooksWrite},
     page::{PageQuery, PageRequest},
     precondition::IfMatch,
     problem::Problem,
+    recent::RecentUnlessReducing,
     reply::{Changed, Created, Empty, Listed},
 };
 use tenantd_store::Key;
@@ -76,11 +78,13 @@ impl WebhooksApi {
     /// Create a webhook endpoint
     ///
     /// Creates an endpoint that receives the events that happen from now on, as far as you may read them: an event of a ticket
-    /// needs `tickets:read`. The response contains the secret that signs the deliveries. tenantd shows it only once.
+    /// needs `tickets:read`. The response contains the secret that signs the deliveries. tenantd shows it only once. A session must
+    /// have been proven recently, because the endpoint sends events to another server.
     #[oai(path = "/", method = "post", operation_id = "create_webhook")]
     async fn create_webhook(
         &self,
         auth: Allowed<WebhooksWrite>,
+        _recent: Marked<RecentSignIn>,
         idempotency_key: IdempotencyKey,
         body: Lenient<CreateWebhook>,
     ) -> Result<Created<WebhookWithSecret>, Problem> {
@@ -101,15 +105,18 @@ impl WebhooksApi {
     ///
     /// Changes the endpoint that `?id=` or `id` in the body names. Fields that the body leaves out keep their values, except for
     /// custom headers. Their values are bound to the scheme, host and port of `url` and to `ca_certificate_pem`. If you change one
-    /// of these without sending `headers` again, tenantd removes them, and `header_names` in the response is empty.
+    /// of these without sending `headers` again, tenantd removes them, and `header_names` in the response is empty. A body with `url`
+    /// or `ca_certificate_pem` needs a session that was proven recently.
     #[oai(path = "/", method = "put", operation_id = "update_webhook")]
     async fn update_webhook(
         &self,
         auth: Allowed<WebhooksWrite>,
+        recent: RecentUnlessReducing,
         query: Filter<WebhookTargetQuery>,
         if_match: IfMatch,
         body: Lenient<UpdateWebhook>,
     ) -> Result<Changed<Webhook>, Problem> {
+        recent.check(body.0.keeps_target())?;
         let id = target(query.0.id, body.0.id)?;
         record::update(&self.core, &auth, id, if_match, body.0).await
     }

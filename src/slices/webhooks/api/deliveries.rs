@@ -156,7 +156,8 @@ impl DeliveriesApi {
     /// Replay events
     ///
     /// Sends a range of past events to the endpoint again, in the background. It sends only events that both you and the endpoint's
-    /// owner may read. Poll the URL in `Location` for the progress.
+    /// owner may read. Events past their retention are gone. An endpoint has at most four replays that are not finished. Poll the URL
+    /// in `Location` for the progress.
     #[oai(path = "/:id/replay", method = "post", operation_id = "replay_webhook")]
     async fn replay_webhook(
         &self,

@@ -281,6 +281,7 @@ impl From<ReplayWebhook> for NewReplay {
 }
 
 /// A replay in progress or finished.
+#[skip_serializing_none]
 #[derive(Debug, Object, Serialize)]
 #[oai(skip_serializing_if_is_none, example)]
 pub(super) struct WebhookReplay {
@@ -294,6 +295,10 @@ pub(super) struct WebhookReplay {
     pub(super) from_seq: u64,
     /// The `seq` of the last event of the range.
     pub(super) to_seq: u64,
+    /// Within the range, only events at or after this time are sent. Absent if the request did not set it.
+    pub(super) since: Option<Timestamp>,
+    /// Within the range, only events before this time are sent. Absent if the request did not set it.
+    pub(super) until: Option<Timestamp>,
     pub(super) only: Only,
     /// The number of deliveries that the replay has queued so far.
     pub(super) queued: u64,
@@ -310,6 +315,8 @@ impl WebhookReplay {
             progress: replay.progress(),
             from_seq: replay.from_seq,
             to_seq: replay.to_seq,
+            since: replay.since,
+            until: replay.until,
             only: replay.only,
             queued: replay.queued,
             created_at: replay.created_at,

@@ -8,6 +8,7 @@ use tenantd_base::{id::WebhookId, versions::ExpectedVersion};
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::OptionalBody,
+    mark::{Marked, RecentSignIn},
     need::{Allowed, WebhooksWrite},
     precondition::IfMatch,
     problem::Problem,
@@ -56,6 +57,7 @@ impl OperationsApi {
     async fn rotate_webhook_secret(
         &self,
         auth: Allowed<WebhooksWrite>,
+        _recent: Marked<RecentSignIn>,
         id: Path<WebhookId>,
         if_match: IfMatch,
         idempotency_key: IdempotencyKey,

@@ -10,6 +10,7 @@ use tenantd_http::{
     need::{Allowed, WebhooksRead, WebhooksWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
+    recent::RecentUnlessReducing,
     reply::{Changed, Empty, Found},
 };
 
@@ -67,15 +68,18 @@ impl WebhookApi {
     /// Change a webhook endpoint by its path
     ///
     /// Works like the change with `?id=`: fields that the body leaves out keep their values. If you change the scheme, host or port
-    /// of `url`, or `ca_certificate_pem`, without sending `headers` again, tenantd removes the custom headers.
+    /// of `url`, or `ca_certificate_pem`, without sending `headers` again, tenantd removes the custom headers. A body with `url` or
+    /// `ca_certificate_pem` needs a session that was proven recently.
     #[oai(path = "/:id", method = "put", operation_id = "update_webhook_by_id")]
     async fn update_webhook_by_id(
         &self,
         auth: Allowed<WebhooksWrite>,
+        recent: RecentUnlessReducing,
         id: Path<WebhookId>,
         if_match: IfMatch,
         body: Lenient<UpdateWebhook>,
     ) -> Result<Changed<Webhook>, Problem> {
+        recent.check(body.0.keeps_target())?;
         let id = target(Some(id.0), body.0.id)?;
         update(&self.core, &auth, id, if_match, body.0).await
     }

@@ -323,6 +323,13 @@ pub(super) struct UpdateWebhook {
     pub(super) ca_certificate_pem: Change<String>,
 }
 
+impl UpdateWebhook {
+    /// Whether the events go to the same server as before, verified in the same way.
+    pub(super) fn keeps_target(&self) -> bool {
+        self.url.is_none() && self.ca_certificate_pem == Change::Keep
+    }
+}
+
 impl From<UpdateWebhook> for EndpointChange {
     fn from(body: UpdateWebhook) -> Self {
         let mut checks = Checks::default();

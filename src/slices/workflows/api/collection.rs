@@ -172,7 +172,7 @@ impl TriggerApi {
             }
             WorkflowAction::TakeOver => {
                 caller.needs(Scope::WorkflowsWrite)?;
-                self.take_over(&caller, &body).await
+                self.take_over(&caller, &idempotency_key, &body).await
             }
             WorkflowAction::Validate => {
                 caller.needs(Scope::WorkflowsWrite)?;
@@ -185,12 +185,15 @@ impl TriggerApi {
     ///
     /// With `id`, applies a merge patch to the definition and stores it as the next version. With `run_id` and `action`, cancels,
     /// pauses, resumes, retries, approves or rejects a run. Returns a conflict if the state of the run does not allow the action.
+    /// With an `Idempotency-Key`, a request that is sent again acts once: a repeated `retry` returns the run that the first one
+    /// started.
     #[oai(path = "/", method = "patch", operation_id = "update_workflow")]
     async fn update_workflow(
         &self,
         auth: Allowed<WorkflowsSteer>,
         query: Filter<WorkflowTarget>,
         if_match: IfMatch,
+        idempotency_key: IdempotencyKey,
         body: Lenient<UpdateWorkflow>,
     ) -> Result<Changed<WorkflowOrRun>, Problem> {
         let caller = Caller::from(&auth);
@@ -201,17 +204,15 @@ impl TriggerApi {
                 caller.needs(Scope::WorkflowsWrite)?;
                 let given = [("action", action.is_some()), ("comment", comment.is_some()), ("step", step.is_some())];
                 refuse(given.iter().filter(|(_, given)| *given).map(|(name, _)| *name), "a run, which run_id names")?;
-                let workflow = record::change(&self.core, &caller, id, if_match.into(), patch).await?;
-                Ok(Changed::shaped(&workflow, Some(workflow.version)))
+                record::change(&self.core, &caller, id, if_match.into(), Some(&idempotency_key), patch).await
             }
             Target::Run(id) => {
                 refuse(patch.as_object().into_iter().flatten().map(|(name, _)| name.as_str()), "a workflow, which id names")?;
                 let action = action.ok_or_else(|| {
                     Problem::invalid(vec![FieldError::pointer("/action", "required", "action is required for a run")])
                 })?;
-                let run =
-                    record::steer(&self.core, &caller, id, if_match.into(), SteerWorkflowRun { action, comment, step }).await?;
-                Ok(Changed::shaped(&run, Some(run.version)))
+                let steering = SteerWorkflowRun { action, comment, step };
+                record::steer(&self.core, &caller, id, if_match.into(), Some(&idempotency_key), steering).await
             }
         }
     }
@@ -240,10 +241,7 @@ impl TriggerApi {
                 let error = FieldError::parameter("cancel_runs", "not_applicable", "cancel_runs is allowed only with id");
                 Err(Problem::invalid(vec![error]))
             }
-            Target::Run(id) => {
-                let run = record::cancel(&self.core, &caller, id, if_match.into()).await?;
-                Ok(Changed::shaped(&run, Some(run.version)))
-            }
+            Target::Run(id) => record::cancel(&self.core, &caller, id, if_match.into()).await,
         }
     }
 }
@@ -281,6 +279,21 @@ fn definition(body: &TriggerWorkflow) -> Result<Value, Problem> {
         merge(&mut definition, &patch);
     }
     Ok(definition)
+}
+
+/// The subject of a run, with the id of a ticket in place of its reference. Refuses a ticket that the caller cannot read.
+fn check_subject(
+    mut subject: Option<String>,
+    tx: &ReadTx,
+    tenant: TenantId,
+    id_by_name: Option<IdByName>,
+) -> Result<Option<String>, WorkflowError> {
+    if let Some(named) = &mut subject
+        && !name_subject(named, tx, tenant, id_by_name)?
+    {
+        return Err(WorkflowError::Invalid(vec![Fault::new("/subject_id", "unknown_reference", UNKNOWN_TICKET)]));
+    }
+    Ok(subject)
 }
 
 fn placed(error: WorkflowError) -> WorkflowError {
@@ -365,11 +378,7 @@ impl TriggerApi {
                 return Err(WorkflowError::NotManual);
             }
             service.check_needs(&outline, &starter)?;
-            if let Some(subject) = &mut new.subject_id
-                && !name_subject(subject, tx, tenant, id_by_name)?
-            {
-                return Err(WorkflowError::Invalid(vec![Fault::new("/subject_id", "unknown_reference", UNKNOWN_TICKET)]));
-            }
+            new.subject_id = check_subject(new.subject_id.take(), tx, tenant, id_by_name)?;
             service.ready(tx, &workflow, workflow.version, new, budget)
         };
         let ready = self.core.on_worker(tenant, ready).await?;
@@ -395,9 +404,10 @@ impl TriggerApi {
 
     async fn rehearse(&self, caller: &Caller, body: TriggerWorkflow) -> Result<Triggered<WorkflowOutcome>, Problem> {
         let (service, store) = (self.core.service.clone(), self.core.store.clone());
-        let (tenant, caller) = (caller.principal.tenant_id, caller.clone());
+        let (tenant, id_by_name, caller) = (caller.principal.tenant_id, self.id_by_name(caller), caller.clone());
         let plan = move |tx: &ReadTx, budget: &Budget| {
             let workflow = find(tx, tenant, body.workflow_id, body.workflow_key.as_deref())?;
+            check_subject(body.subject_id.clone(), tx, tenant, id_by_name)?;
             let program = service.program(tx, budget, (tenant, workflow.id, workflow.version))?;
             let inputs = body.inputs.map_or_else(|| json!({}), |inputs| inputs.0);
             let inputs = complete_inputs(&program, &inputs, budget).map_err(WorkflowError::Invalid)?;
@@ -440,12 +450,16 @@ impl TriggerApi {
         Ok(Triggered::ok(&WorkflowValidation::from(faults)))
     }
 
-    async fn take_over(&self, caller: &Caller, body: &TriggerWorkflow) -> Result<Triggered<WorkflowOutcome>, Problem> {
+    async fn take_over(
+        &self,
+        caller: &Caller,
+        key: &IdempotencyKey,
+        body: &TriggerWorkflow,
+    ) -> Result<Triggered<WorkflowOutcome>, Problem> {
         let tenant = caller.principal.tenant_id;
-        let (id, key) = (body.workflow_id, body.workflow_key.as_deref());
-        let workflow = self.core.store.read(|tx| find(tx, tenant, id, key))?;
-        let taken = record::take_over(&self.core, caller, workflow.id).await?;
-        Ok(Triggered::ok(&taken))
+        let (id, workflow_key) = (body.workflow_id, body.workflow_key.as_deref());
+        let workflow = self.core.store.read(|tx| find(tx, tenant, id, workflow_key))?;
+        record::take_over(&self.core, caller, workflow.id, key).await
     }
 
     async fn accept(&self, caller: &Caller, value: Value) -> Result<Accepted, WorkflowError> {

@@ -69,6 +69,11 @@ impl From<WorkflowError> for Problem {
                 Self::new(Code::InvalidTransition, format!("A run that is {} cannot {action}.", from.name()))
             }
             WorkflowError::NoApproval => Self::new(Code::InvalidTransition, "No matching step of the run waits for an approval."),
+            WorkflowError::Decided { path, by, at, approved } => {
+                let verb = if approved { "approved" } else { "rejected" };
+                let detail = format!("{} {verb} the step {path} at {at}. Your decision came later and was not recorded.", by.name);
+                Self::new(Code::InvalidTransition, detail).with("decided_by", by.id).with("decided_at", at.to_string())
+            }
             WorkflowError::NotAnApprover { roles } if roles.is_empty() => {
                 Self::new(Code::InsufficientScope, "This needs the scope workflows:approve.")
                     .with("required_scopes", vec!["workflows:approve"])

@@ -14,13 +14,17 @@ use tenantd_base::{
 };
 use tenantd_http::{
     context::RequestContext,
+    idempotency::{IdempotencyKey, Refused},
     input::{Body, Filter, Lenient},
     need::{Allowed, Need, WorkflowsDecide, WorkflowsRead, WorkflowsRun, WorkflowsWrite},
     precondition::{IfMatch, IfNoneMatch},
     problem::Problem,
-    reply::{Changed, Found},
+    reply::{Changed, Found, Replayable, Triggered},
 };
-use tenantd_store::{Read, ReadTx, catalog};
+use tenantd_store::{
+    Read, ReadTx, WriteTx, catalog,
+    events::{Act, Intent},
+};
 
 use super::{
     super::{
@@ -131,8 +135,7 @@ impl WorkflowApi {
         if_match: IfMatch,
         body: Lenient<WorkflowPatch>,
     ) -> Result<Changed<Workflow>, Problem> {
-        let workflow = change(&self.core, &(&auth).into(), id.0, if_match.into(), body.0.into_json()).await?;
-        Ok(Changed::new(&workflow, workflow.version))
+        change(&self.core, &(&auth).into(), id.0, if_match.into(), None, body.0.into_json()).await
     }
 
     /// Archive a workflow by its path
@@ -176,17 +179,18 @@ impl RunApi {
 
     /// Control a run by its path
     ///
-    /// Cancels, pauses, resumes, retries, approves or rejects the run. `retry` returns a new run with `retry_of`.
+    /// Cancels, pauses, resumes, retries, approves or rejects the run. `retry` returns a new run with `retry_of`. With an
+    /// `Idempotency-Key`, a request that is sent again acts once: a repeated `retry` returns the run that the first one started.
     #[oai(path = "/:id", method = "patch", operation_id = "steer_workflow_run_by_id")]
     async fn steer_workflow_run_by_id(
         &self,
         auth: Allowed<WorkflowsDecide>,
         id: Path<RunId>,
         if_match: IfMatch,
+        idempotency_key: IdempotencyKey,
         body: Body<SteerWorkflowRun>,
     ) -> Result<Changed<WorkflowRun>, Problem> {
-        let run = steer(&self.core, &(&auth).into(), id.0, if_match.into(), body.0).await?;
-        Ok(Changed::new(&run, run.version))
+        steer(&self.core, &(&auth).into(), id.0, if_match.into(), Some(&idempotency_key), body.0).await
     }
 
     /// Cancel a run by its path
@@ -200,8 +204,7 @@ impl RunApi {
         id: Path<RunId>,
         if_match: IfMatch,
     ) -> Result<Changed<WorkflowRun>, Problem> {
-        let run = cancel(&self.core, &(&auth).into(), id.0, if_match.into()).await?;
-        Ok(Changed::new(&run, run.version))
+        cancel(&self.core, &(&auth).into(), id.0, if_match.into()).await
     }
 }
 
@@ -273,19 +276,40 @@ pub(super) async fn read_run(core: &Core, caller: &Caller, id: RunId, wait_secon
     }
 }
 
-pub(super) async fn change(
+/// Runs the effect in one transaction. With a key, the same transaction stores the answer.
+async fn commit<T: Replayable>(
+    core: &Core,
+    key: Option<&IdempotencyKey>,
+    intent: Intent,
+    mut effect: impl FnMut(&mut WriteTx, &mut Act) -> Result<T, WorkflowError> + Send + 'static,
+) -> Result<T, Refused<WorkflowError>> {
+    match key {
+        Some(key) => key.attempt(intent, effect).await,
+        None => core.store.write(move |tx| effect(tx, &mut intent.begin())).await.map_err(Refused::Effect),
+    }
+}
+
+pub(super) async fn change<R: 'static>(
     core: &Core,
     caller: &Caller,
     id: WorkflowId,
     expected: ExpectedVersion,
+    key: Option<&IdempotencyKey>,
     patch: Value,
-) -> Result<Workflow, Problem> {
-    rewrite(core, caller, id, expected, Rewrite::Patch(Arc::new(patch))).await
+) -> Result<Changed<R>, Problem> {
+    let shown = |workflow: &Workflow| Changed::shaped(workflow, Some(workflow.version));
+    rewrite(core, caller, id, expected, key, Rewrite::Patch(Arc::new(patch)), shown).await
 }
 
 /// Makes the caller the owner of a workflow.
-pub(super) async fn take_over(core: &Core, caller: &Caller, id: WorkflowId) -> Result<Workflow, Problem> {
-    rewrite(core, caller, id, ExpectedVersion::Unspecified, Rewrite::TakeOver).await
+pub(super) async fn take_over<R: 'static>(
+    core: &Core,
+    caller: &Caller,
+    id: WorkflowId,
+    key: &IdempotencyKey,
+) -> Result<Triggered<R>, Problem> {
+    let expected = ExpectedVersion::Unspecified;
+    rewrite(core, caller, id, expected, Some(key), Rewrite::TakeOver, |workflow| Triggered::ok(workflow)).await
 }
 
 /// The source of a workflow's next version.
@@ -295,13 +319,15 @@ enum Rewrite {
     TakeOver,
 }
 
-async fn rewrite(
+async fn rewrite<T: Replayable>(
     core: &Core,
     caller: &Caller,
     id: WorkflowId,
     expected: ExpectedVersion,
+    key: Option<&IdempotencyKey>,
     rewrite: Rewrite,
-) -> Result<Workflow, Problem> {
+    shown: fn(&Workflow) -> T,
+) -> Result<T, Problem> {
     let intent = caller.context.intent(&caller.principal);
     let mut tries = 0;
     loop {
@@ -311,17 +337,17 @@ async fn rewrite(
             Rewrite::TakeOver => service.accept_takeover(tx, &author, id, now, budget),
         };
         let change = core.on_worker(caller.tenant(), accept).await?;
-        let (service, intent, expected) = (core.service.clone(), intent.clone(), expected.clone());
-        let written = core.store.write(move |tx| {
-            let (workflow, definition) = service.change(tx, &mut intent.begin(), id, &expected, &change)?;
+        let (service, expected) = (core.service.clone(), expected.clone());
+        let written = commit(core, key, intent.clone(), move |tx, act| {
+            let (workflow, definition) = service.change(tx, act, id, &expected, &change)?;
             let last = repo::runs::last_of(tx, workflow.tenant_id, id)?;
-            Ok::<_, WorkflowError>(Workflow::new(&workflow, &definition, last.as_ref()))
+            Ok(shown(&Workflow::new(&workflow, &definition, last.as_ref())))
         });
         tries += 1;
         match written.await {
             // Without `If-Match`, the patch applies to the newest version.
-            Err(WorkflowError::ChangedMeanwhile) if tries < CHANGE_TRIES => {}
-            other => return Ok(other?),
+            Err(Refused::Effect(WorkflowError::ChangedMeanwhile)) if tries < CHANGE_TRIES => {}
+            other => return other.map_err(Refused::into_problem),
         }
     }
 }
@@ -352,13 +378,14 @@ pub(super) async fn archive(
     Ok(workflow)
 }
 
-pub(super) async fn steer(
+pub(super) async fn steer<R: 'static>(
     core: &Core,
     caller: &Caller,
     id: RunId,
     expected: ExpectedVersion,
+    idempotency_key: Option<&IdempotencyKey>,
     body: SteerWorkflowRun,
-) -> Result<WorkflowRun, Problem> {
+) -> Result<Changed<R>, Problem> {
     body.check()?;
     let SteerWorkflowRun { action: steering, comment, step } = body;
     if !matches!(steering, Steering::Approve | Steering::Reject) {
@@ -384,23 +411,27 @@ pub(super) async fn steer(
         })?;
     }
     let (service, held) = (core.service.clone(), caller.principal.grants);
-    let written = core.store.write(move |tx| {
-        let mut act = intent.begin();
+    let steered = commit(core, idempotency_key, intent, move |tx, act| {
         let run = match (steering, &ready) {
-            (Steering::Retry, Some(ready)) => service.retry(tx, &mut act, key, &expected, ready)?,
-            (Steering::Approve | Steering::Reject, _) => service.decide(tx, &mut act, key, &expected, &verdict)?,
-            _ => service.steer(tx, &mut act, key, &expected, steering)?,
+            (Steering::Retry, Some(ready)) => service.retry(tx, act, key, &expected, ready)?,
+            (Steering::Approve | Steering::Reject, _) => service.decide(tx, act, key, &expected, &verdict)?,
+            _ => service.steer(tx, act, key, &expected, steering)?,
         };
-        show_all(&service, tx, &run, held)
+        Ok(Changed::shaped(&show_all(&service, tx, &run, held)?, Some(run.version)))
     });
-    let run = written.await?;
+    let steered = steered.await.map_err(Refused::into_problem)?;
     core.engine.wake(caller.principal.tenant_id);
-    Ok(run)
+    Ok(steered)
 }
 
-pub(super) async fn cancel(core: &Core, caller: &Caller, id: RunId, expected: ExpectedVersion) -> Result<WorkflowRun, Problem> {
+pub(super) async fn cancel<R: 'static>(
+    core: &Core,
+    caller: &Caller,
+    id: RunId,
+    expected: ExpectedVersion,
+) -> Result<Changed<R>, Problem> {
     let body = SteerWorkflowRun { action: Steering::Cancel, comment: None, step: None };
-    steer(core, caller, id, expected, body).await
+    steer(core, caller, id, expected, None, body).await
 }
 
 /// The names that the expressions of a dry run can use.

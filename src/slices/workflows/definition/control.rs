@@ -5,12 +5,33 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::{Value, json};
 
+use tenantd_base::{access::Role, fault::Fault, letters::is_blank};
 use tenantd_http::schema::BodySchema;
 
-use super::super::steps::compile;
+use super::{super::steps::compile, Approval, Definition, Step, StepKind};
 
 const EXPRESSION: &str = "An expression without braces.";
 pub(crate) const MAX_SECONDS: u64 = 2_592_000;
+
+/// The roles that can decide about an approval.
+const APPROVERS: [&str; 2] = ["admin", "technician"];
+
+/// What a new definition may not have, and a stored one of an earlier release may: a blank name, and approvals that name a role that
+/// cannot decide.
+pub(crate) fn faults_of_new(definition: &Definition) -> Vec<Fault> {
+    let is_blank = !definition.name.is_empty() && is_blank(&definition.name);
+    let blank = is_blank.then(|| Fault::new("/name", "wrong_form", "must not be blank"));
+    let of_step = |step: &Step| {
+        let StepKind::Approval(Approval { roles, .. }) = &step.kind else { return Vec::new() };
+        let is_idle = |(_, role): &(usize, &String)| *role == Role::Viewer.name();
+        let fault = |(place, _): (usize, &String)| {
+            let at = format!("{}/with/roles/{place}", step.pointer);
+            Fault::new(at, "not_allowed", "viewers cannot approve or reject").with_allowed(APPROVERS)
+        };
+        roles.iter().enumerate().filter(is_idle).map(fault).collect()
+    };
+    blank.into_iter().chain(definition.steps.iter().flat_map(|step| of_step(step))).collect()
+}
 
 /// A step type that is part of the language.
 #[derive(Debug)]
@@ -228,5 +249,9 @@ pub(crate) static CONTROL: LazyLock<BTreeMap<&'static str, ControlType>> = LazyL
         "Computes values and returns them as its output.",
         json!({"full_name": "{{ inputs.given }} {{ inputs.family }}"}),
     );
+    // Earlier releases stored workflows that name viewers, who cannot decide. New versions may not.
+    if let Some(allowed) = types.get_mut("approval").and_then(|step| step.schema.pointer_mut("/properties/roles")) {
+        *allowed = json!({"type": "array", "items": {"type": "string", "enum": APPROVERS}, "minItems": 1, "maxItems": APPROVERS.len(), "uniqueItems": true});
+    }
     types
 });

@@ -21,7 +21,7 @@ use serde_json::Value;
 
 use tenantd_base::{clock::Timestamp, secrets::SecretText};
 
-pub(super) use control::{CONTROL, DEFINITION};
+pub(super) use control::{CONTROL, DEFINITION, faults_of_new};
 pub(super) use inputs::InputSchema;
 pub(super) use read::{compile, outline};
 pub(super) use schedule::{GRACE, Schedule};

@@ -165,3 +165,15 @@ pub(crate) struct StepResult {
     #[serde(default)]
     pub(crate) approvers: Vec<UserId>,
 }
+
+impl StepResult {
+    /// The decision that ended an approval. `None` if it is open, or ended in another way.
+    pub(crate) fn deciding(&self) -> Option<&Decision> {
+        let last = self.decisions.last()?;
+        match self.status {
+            StepStatus::Succeeded => Some(last).filter(|last| last.approved),
+            StepStatus::Failed => Some(last).filter(|last| !last.approved),
+            _ => None,
+        }
+    }
+}

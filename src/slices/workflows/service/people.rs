@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use tenantd_api_keys::person_behind;
 use tenantd_base::{
-    access::Scope,
+    access::{Scope, TenantKind},
     id::{RunId, TenantId, UserId},
 };
 use tenantd_directory::{self as directory, UserStatus};
@@ -58,11 +58,11 @@ pub(super) fn approvers(tx: &impl Read, tenant: TenantId, row: &StepResult) -> R
 /// Whether a person who approved may still approve.
 pub(super) fn still_approves(tx: &impl Read, tenant: TenantId, approval: &Approval, person: UserId) -> Result<bool, WorkflowError> {
     let user = directory::user(tx, tenant, person)?.filter(|user| user.status == UserStatus::Active);
-    Ok(user.and_then(|user| user.role()).is_some_and(|role| {
-        if approval.roles.is_empty() {
-            role.grants().allows(Scope::WorkflowsApprove)
-        } else {
-            approval.roles.iter().any(|allowed| allowed == role.name())
-        }
-    }))
+    let Some((user, role)) = user.and_then(|user| user.role().map(|role| (user, role))) else { return Ok(false) };
+    if !approval.roles.is_empty() {
+        return Ok(approval.roles.iter().any(|allowed| *allowed == role.to_string()));
+    }
+    // People of the platform tenant do not approve in other tenants.
+    let authority = directory::staff_authority(tx, &user, TenantKind::Standard)?;
+    Ok(authority.is_some_and(|authority| authority.scopes().allows(Scope::WorkflowsApprove)))
 }

@@ -16,7 +16,7 @@ use tenantd_store::Read;
 
 use super::{
     super::{
-        definition::{Definition, Program},
+        definition::{Definition, Program, faults_of_new, outline},
         error::WorkflowError,
         language::{self, Context},
         model::{Run, RunTrigger, Workflow},
@@ -77,24 +77,34 @@ impl Service {
         now: Timestamp,
         budget: &Budget,
     ) -> Result<Accepted, WorkflowError> {
-        self.accept_after(tx, author, value, None, now, budget)
+        let program = self.compile_new(&value, budget)?;
+        self.accept_program(tx, author, value, program, None, now)
     }
 
-    /// As [`Self::accept`], for a version that follows another.
-    fn accept_after(
+    /// As [`Self::accept`], for a version that may follow another.
+    fn accept_program(
         &self,
         tx: &impl Read,
         author: &Authority,
         value: Value,
+        program: Program,
         before: Option<&Definition>,
         now: Timestamp,
-        budget: &Budget,
     ) -> Result<Accepted, WorkflowError> {
-        let program = self.compile(&value, budget).map_err(WorkflowError::Invalid)?;
         self.check_calls(tx, author.tenant_id(), &program.definition)?;
         self.check_needs(&program.definition, author)?;
         self.check_credentials(tx, author.tenant_id(), &program.definition, before)?;
         Ok(Accepted { value, next_fire_at: program.next_fire(now), definition: program.definition })
+    }
+
+    /// Compiles a definition that is to be stored. It must also keep the rules that stored ones need not.
+    fn compile_new(&self, value: &Value, budget: &Budget) -> Result<Program, WorkflowError> {
+        let more = faults_of_new(&outline(value, &self.planners));
+        match self.compile(value, budget) {
+            Ok(program) if more.is_empty() => Ok(program),
+            Ok(_) => Err(WorkflowError::Invalid(more)),
+            Err(faults) => Err(WorkflowError::Invalid([faults, more].concat())),
+        }
     }
 
     /// Applies a merge patch (RFC 7396) to the newest version and checks the result. The caller becomes the author of the new
@@ -122,7 +132,8 @@ impl Service {
             Some(Accepted { value, next_fire_at: program.next_fire(now), definition: program.definition })
         } else {
             let before = self.outline(tx, (tenant, id, workflow.version))?;
-            Some(self.accept_after(tx, author, value, Some(&before), now, budget)?)
+            let program = self.compile_new(&value, budget)?;
+            Some(self.accept_program(tx, author, value, program, Some(&before), now)?)
         };
         Ok(AcceptedChange { base: workflow.version, accepted })
     }
@@ -140,8 +151,10 @@ impl Service {
         let workflow = repo::workflows::get(tx, tenant, id)?.ok_or(WorkflowError::NotFound)?;
         let stored = repo::workflows::version(tx, tenant, id, workflow.version)?.ok_or(WorkflowError::NotFound)?;
         let before = self.outline(tx, (tenant, id, workflow.version))?;
-        let accepted = Some(self.accept_after(tx, author, stored.definition.0, Some(&before), now, budget)?);
-        Ok(AcceptedChange { base: workflow.version, accepted })
+        let value = stored.definition.0;
+        let program = self.compile(&value, budget).map_err(WorkflowError::Invalid)?;
+        let accepted = self.accept_program(tx, author, value, program, Some(&before), now)?;
+        Ok(AcceptedChange { base: workflow.version, accepted: Some(accepted) })
     }
 
     /// Evaluates the inputs and the concurrency key of a run. If this release refuses the definition, the run gets its faults.

@@ -1,5 +1,7 @@
 //! Controls runs: cancels, pauses, resumes, retries, approves and rejects. Also handles the end of a run.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
 use tenantd_api_keys::person_behind;
@@ -16,9 +18,9 @@ use tenantd_store::{
 
 use super::{
     super::{
-        definition::StepKind,
+        definition::{Approval, Step, StepKind},
         error::WorkflowError,
-        model::{Decision, Run, RunError, RunStatus, RunTrigger, StepStatus, TokenState, Wait},
+        model::{Decision, Run, RunError, RunStatus, RunTrigger, StepResult, StepStatus, TokenState, Wait},
         repo::{self, runs::RunKey},
     },
     RUN_CANCELLED, RUN_FAILED, RUN_SUCCEEDED, RUN_TIMED_OUT, ReadyRun, Service, Started, announce_run, people,
@@ -36,18 +38,26 @@ vocabulary! {
 pub(crate) struct Approver {
     pub(crate) actor: Actor,
     /// The role of a person; keys have none.
-    role: Option<&'static str>,
+    role: Option<String>,
     has_scope: bool,
 }
 
 impl Approver {
     pub(crate) fn of(principal: &Principal) -> Self {
         let role = match &principal.identity {
-            Identity::User { role, .. } => Some(role.name()),
-            Identity::ApiKey { .. } | Identity::LocalOperator => None,
+            Identity::User { role, .. } => Some(role.to_string()),
+            Identity::Contact { .. } | Identity::ApiKey { .. } | Identity::LocalOperator => None,
         };
         let has_scope = principal.grants.allows(Scope::WorkflowsApprove);
         Self { actor: Actor::of(principal), role, has_scope }
+    }
+
+    fn check(&self, approval: &Approval) -> Result<(), WorkflowError> {
+        let by_role = self.role.as_ref().is_some_and(|role| approval.roles.contains(role));
+        if by_role || (approval.roles.is_empty() && self.has_scope) {
+            return Ok(());
+        }
+        Err(WorkflowError::NotAnApprover { roles: approval.roles.clone() })
     }
 }
 
@@ -144,7 +154,7 @@ impl Service {
         let approved = *approved;
         let run = expect(tx, key, expected)?;
         if run.status.has_ended() {
-            return Err(WorkflowError::Ended(run.status));
+            return Err(self.late(tx, &run, verdict, WorkflowError::Ended(run.status))?);
         }
         let Some(mut stage) = Stage::open(self, tx, act, key)? else { return Err(WorkflowError::RunNotFound) };
         let waits = |state: &TokenState| matches!(state, TokenState::Waiting { wait: Wait::Approval, .. });
@@ -153,12 +163,9 @@ impl Service {
             let (step, path) = stage.at(token)?;
             step_path.as_ref().is_none_or(|wanted| *wanted == path).then_some((token, step, path))
         });
-        let (token, step, path) = found.ok_or(WorkflowError::NoApproval)?;
+        let Some((token, step, path)) = found else { return Err(self.late(tx, &run, verdict, WorkflowError::NoApproval)?) };
         let StepKind::Approval(approval) = &step.kind else { return Err(WorkflowError::NoApproval) };
-        let by_role = approver.role.is_some_and(|role| approval.roles.iter().any(|allowed| allowed == role));
-        if !(by_role || (approval.roles.is_empty() && approver.has_scope)) {
-            return Err(WorkflowError::NotAnApprover { roles: approval.roles.clone() });
-        }
+        approver.check(approval)?;
         let mut row = repo::runs::step(stage.tx, key, &path)?.ok_or(WorkflowError::NoApproval)?;
         row.approvers = people::approvers(stage.tx, key.0, &row)?;
         let person = person_behind(stage.tx, key.0, &approver.actor)?;
@@ -196,6 +203,31 @@ impl Service {
             stage.finish(token, None, json!({"approved": true, "by": names}), &[])?;
         }
         stage.save()
+    }
+
+    /// Why a decision comes too late: the decision that was made before it, or `otherwise` if there is none.
+    fn late(&self, tx: &impl Read, run: &Run, verdict: &Verdict, otherwise: WorkflowError) -> Result<WorkflowError, WorkflowError> {
+        let key = (run.tenant_id, run.id);
+        let definition = self.outline(tx, (run.tenant_id, run.workflow_id, run.workflow_version))?;
+        let asks = |step: &&Arc<Step>| matches!(step.kind, StepKind::Approval(_));
+        // Without a path, the steps of loops are not searched: a run can have very many of them.
+        let paths: Vec<String> = match &verdict.step {
+            Some(path) => vec![path.clone()],
+            None => definition.steps.iter().filter(asks).map(|step| step.id.clone()).collect(),
+        };
+        let mut latest: Option<(String, StepResult, Decision)> = None;
+        for path in paths {
+            let Some(row) = repo::runs::step(tx, key, &path)? else { continue };
+            let Some(decision) = row.deciding().cloned() else { continue };
+            if latest.as_ref().is_none_or(|(.., known)| known.at <= decision.at) {
+                latest = Some((path, row, decision));
+            }
+        }
+        let Some((path, row, Decision { by, at, approved, .. })) = latest else { return Ok(otherwise) };
+        let step = definition.steps.iter().find(|step| step.id == row.step_id);
+        let Some(StepKind::Approval(approval)) = step.map(|step| &step.kind) else { return Ok(otherwise) };
+        verdict.approver.check(approval)?;
+        Ok(WorkflowError::Decided { path, by: Box::new(by), at, approved })
     }
 
     /// Fails a run whose definition is not readable.

@@ -22,7 +22,7 @@ struct Checkpoint {
     public_key: String,
 }
 
-pub(in crate::desk) async fn checkpoint(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn checkpoint(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let api = format!("{API}/checkpoint");
     let checkpoint: Option<Checkpoint> = visitor.read_if_allowed(&api).await?;
     let body = html! {

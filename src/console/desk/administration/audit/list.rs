@@ -17,37 +17,23 @@ use crate::{
 
 const HEADS: [&str; 6] = ["No.", "Time", "Action", "Actor", "Resource", "Changes"];
 
-pub(in crate::desk) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let query = visitor.query();
     let asked = filter::asked(&query, &visitor.clock.zone);
     let target = asked.clone().or("limit", "50").at(API);
-    let (records, refusal) = match visitor.read::<List<Record>>(&target).await {
-        Ok(records) => (Some(records), None),
-        // A filter that the API refuses is shown with the fields, so that the reader can correct it.
-        Err(refusal) if !refusal.errors.is_empty() => (None, Some(refusal)),
-        Err(refusal) => return Err(refusal),
-    };
+    let records: List<Record> = visitor.read(&target).await?;
     let body = html! {
         (trail(&[(SETTINGS, "Settings")]))
         (head(&asked, &target, &visitor))
         (filter::form(&query))
-        @if let Some(refusal) = &refusal {
-            div.alert role="alert" { strong { (refusal.title) } @for error in &refusal.errors { p { (error.parameter.as_deref().unwrap_or("query")) ": " (error.message) } } }
+        @if records.data.is_empty() {
+            (empty(nothing(&query, &records)))
+        } @else {
+            (table(&records.data, &query, &visitor))
         }
-        @if let Some(records) = &records {
-            @if records.data.is_empty() {
-                (empty(nothing(&query, records)))
-            } @else {
-                (table(&records.data, &query, &visitor))
-            }
-            (pages(&query, PATH, records.data.len(), &records.page))
-        }
+        (pages(&query, PATH, records.data.len(), &records.page))
     };
-    let content = Content::new("Audit", body);
-    Ok(Reply::Page(match refusal {
-        Some(refusal) => content.refused(&refusal),
-        None => content,
-    }))
+    Ok(Reply::Page(Content::new("Audit", body)))
 }
 
 fn nothing(query: &Query, records: &List<Record>) -> &'static str {

@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Enables or disables the provider.
-pub(in crate::desk) async fn change_status(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change_status(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let provider = provider(&visitor).await?;
     let body = json!({"enabled": visitor.fields().get("enabled") == "true"});
     match visitor.act(Method::PUT, provider.api(), Some(body)).await {
@@ -25,7 +25,7 @@ pub(in crate::desk) async fn change_status(visitor: Visitor<'_>) -> Result<Reply
 }
 
 /// Looks up the DNS record of a domain.
-pub(in crate::desk) async fn verify(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn verify(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let provider = provider(&visitor).await?;
     let target = format!("{}/domains/{}/verify", provider.api(), segment(visitor.part("domain")));
     match visitor.act(Method::POST, target, None).await {
@@ -35,7 +35,7 @@ pub(in crate::desk) async fn verify(visitor: Visitor<'_>) -> Result<Reply, Refus
 }
 
 /// Tests the provider, and shows the result on its page. The link of the result is short-lived, so it is in no address of a page.
-pub(in crate::desk) async fn test(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn test(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let provider = provider(&visitor).await?;
     match visitor.act(Method::POST, format!("{}/test", provider.api()), None).await {
         Ok(answer) => Ok(page(&visitor, &provider, Some(&parsed(answer.body)?), None)),
@@ -47,12 +47,12 @@ fn refused(visitor: &Visitor<'_>, provider: &Provider, refusal: Refusal) -> Resu
     if is_correctable(&refusal) { Ok(page(visitor, provider, None, Some(&refusal))) } else { Err(refusal) }
 }
 
-pub(in crate::desk) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let provider = provider(&visitor).await?;
     Ok(deletion(&provider).show(&visitor))
 }
 
-pub(in crate::desk) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let provider = provider(&visitor).await?;
     deletion(&provider).act(&visitor).await
 }

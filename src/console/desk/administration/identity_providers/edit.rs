@@ -4,7 +4,7 @@ use http::Method;
 use maud::{Markup, html};
 use serde_json::{Map, Value, json};
 
-use super::{API, CALLBACK, PATH, Provider, SETTINGS, TITLE, provider};
+use super::{API, PATH, Provider, SETTINGS, TITLE, provider, rules};
 use crate::{
     components::curl,
     desk::{
@@ -20,16 +20,17 @@ const ROLES: [&str; 3] = ["viewer", "technician", "admin"];
 const DEFAULT_SCOPES: &str = "openid, email, profile";
 const SECRET: &str = "client_secret";
 
-pub(in crate::desk) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let mut fields = Fields::default();
     for (name, value) in [("scopes", DEFAULT_SCOPES), ("default_role", "viewer"), ("auto_provision", "false"), ("enabled", "true")]
     {
         fields.set(name, value);
     }
+    rules::set_defaults(&mut fields);
     Ok(new_page(&visitor, &fields, None))
 }
 
-pub(in crate::desk) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let mut body = settings(&fields);
     body.extend(fields.filled(&["name", "issuer", "client_id", SECRET]));
@@ -53,6 +54,7 @@ fn settings(fields: &Fields) -> Map<String, Value> {
     if !scopes.is_empty() {
         body.insert("scopes".to_owned(), scopes.into());
     }
+    body.extend(rules::members(fields));
     body
 }
 
@@ -74,16 +76,16 @@ fn new_page(visitor: &Visitor<'_>, fields: &Fields, refusal: Option<&Refusal>) -
     let shown = Shown { fields: &fields, refusal };
     let inputs = html! {
         p {
-            "Create a client for the authorization code flow at the provider first. Its redirect URI is "
-            code { (visitor.visit.base_url) (CALLBACK) } "."
+            "Create a client for the authorization code flow at the provider. The next page shows the redirect URI to register there."
         }
         (inputs(shown, "tenantd encrypts it and never shows it.", true))
         (shown.field("enabled", "State", Control::Choice(&states()), "", true))
+        (rules::inputs(shown, true))
     };
     form.page(visitor, shown, &inputs)
 }
 
-pub(in crate::desk) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let provider = provider(&visitor).await?;
     let mut fields = Fields::default();
     fields.set("name", provider.name.clone());
@@ -93,10 +95,11 @@ pub(in crate::desk) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal
     fields.set("scopes", provider.scopes.join(", "));
     fields.set("default_role", provider.default_role.clone());
     fields.set("auto_provision", provider.auto_provision.to_string());
+    provider.rules.fill(&mut fields);
     Ok(edit_page(&visitor, &provider, &fields, None))
 }
 
-pub(in crate::desk) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let provider = provider(&visitor).await?;
     let fields = visitor.fields();
     let mut body = settings(&fields);
@@ -125,7 +128,8 @@ fn edit_page(visitor: &Visitor<'_>, provider: &Provider, fields: &Fields, refusa
     let fields = without_secret(fields);
     let shown = Shown { fields: &fields, refusal };
     let hint = "Leave it empty to keep the stored secret. Enter it again if you change the scheme, host or port of the issuer.";
-    form.page(visitor, shown, &inputs(shown, hint, false))
+    let inputs = html! { (inputs(shown, hint, false)) (rules::inputs(shown, false)) };
+    form.page(visitor, shown, &inputs)
 }
 
 /// A page never contains the secret, not even after a refusal.
@@ -166,8 +170,9 @@ mod tests {
     fn the_form_becomes_the_members_of_the_body() {
         let fields =
             sent(&[("domains", "acme.com, acme.co.uk"), ("auto_provision", "true"), ("default_role", "viewer"), ("scopes", "")]);
-        let wanted = json!({"domains": ["acme.com", "acme.co.uk"], "auto_provision": true, "default_role": "viewer"});
-        assert_eq!(Value::Object(settings(&fields)), wanted);
+        let body = Value::Object(settings(&fields));
+        assert_eq!((&body["domains"], &body["auto_provision"]), (&json!(["acme.com", "acme.co.uk"]), &json!(true)));
+        assert_eq!((&body["default_role"], body.get("scopes")), (&json!("viewer"), None));
     }
 
     #[test]

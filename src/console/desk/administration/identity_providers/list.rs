@@ -20,7 +20,7 @@ use crate::{
 
 const STATES: [(&str, &str); 2] = [("true", "Enabled"), ("false", "Disabled")];
 
-pub(in crate::desk) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let query = visitor.query();
     let target = query.clone().or("limit", "50").with("include_total", "true").at(API);
     let providers: List<Provider> = visitor.read(&target).await?;

@@ -4,6 +4,7 @@ mod actions;
 mod edit;
 mod list;
 mod one;
+mod rules;
 mod sections;
 
 use maud::Markup;
@@ -20,8 +21,6 @@ pub(super) use one::show;
 const API: &str = "/api/admin/identity-providers";
 const PATH: &str = "/settings/identity-providers";
 const TITLE: &str = "Identity providers";
-/// The place where providers send people back to.
-const CALLBACK: &str = "/api/auth/sso/callback";
 
 #[derive(Debug, Deserialize)]
 struct Provider {
@@ -35,6 +34,11 @@ struct Provider {
     default_role: String,
     auto_provision: bool,
     scopes: Vec<String>,
+    #[serde(flatten)]
+    rules: rules::Rules,
+    redirect_uri: String,
+    backchannel_logout_uri: String,
+    frontchannel_logout_uri: String,
     sign_on: Option<SignOns>,
     created_at: String,
     updated_at: String,
@@ -76,6 +80,7 @@ struct TestSignIn {
     succeeded: bool,
     email: Option<String>,
     creates_user: bool,
+    role: Option<String>,
     failure: Option<Failure>,
 }
 

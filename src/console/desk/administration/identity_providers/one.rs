@@ -16,7 +16,7 @@ use crate::{
     visitor::Visitor,
 };
 
-pub(in crate::desk) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let provider = provider(&visitor).await?;
     Ok(page(&visitor, &provider, None, None))
 }
@@ -35,7 +35,10 @@ pub(super) fn page(visitor: &Visitor<'_>, provider: &Provider, trial: Option<&Tr
                 @if may_write { (card("Test", &sections::trials(provider, trial, visitor))) }
                 (card("Sign-ons", &sections::history(provider, visitor)))
             }
-            div { (card("Details", &sections::details(provider, visitor))) }
+            div {
+                (card("Details", &sections::details(provider, visitor)))
+                (card("Rules", &provider.rules.details()))
+            }
         }
     };
     let content = Content::new(provider.name.clone(), body).live_about("identity_provider.*", &provider.id);

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use tenantd_base::access::Scope;
 
-use super::{CALLBACK, DomainClaim, Failure, Provider, TestSignIn, Trial};
+use super::{DomainClaim, Failure, Provider, TestSignIn, Trial};
 use crate::{
     components::{Tone, badge, code, curl, facts, words},
     query::segment,
@@ -22,7 +22,9 @@ pub(super) fn details(provider: &Provider, visitor: &Visitor<'_>) -> Markup {
         ("Issuer", Some(code(&provider.issuer))),
         ("Client ID", Some(code(&provider.client_id))),
         ("Client secret", Some(html! { span.muted { "Stored encrypted. tenantd never shows it." } })),
-        ("Redirect URI", Some(html! { code { (visitor.visit.base_url) (CALLBACK) } })),
+        ("Redirect URI", Some(html! { code { (provider.redirect_uri) } " " (own_or_shared(provider)) })),
+        ("Logout URI", Some(html! { code { (provider.backchannel_logout_uri) } " for back-channel logout" })),
+        ("Logout page", Some(html! { code { (provider.frontchannel_logout_uri) } " for front-channel logout" })),
         ("Scopes", Some(html! { (provider.scopes.join(", ")) })),
         ("Unknown people", Some(html! { (unknown) })),
         ("Role", Some(html! { (words(&provider.default_role)) })),
@@ -30,6 +32,10 @@ pub(super) fn details(provider: &Provider, visitor: &Visitor<'_>) -> Markup {
         ("Created", Some(visitor.clock.absolute(&provider.created_at))),
         ("Changed", Some(visitor.clock.relative(&provider.updated_at))),
     ])
+}
+
+fn own_or_shared(provider: &Provider) -> &'static str {
+    if provider.rules.has_own_redirect_uri() { "" } else { "(shared with other providers)" }
 }
 
 pub(super) fn domains(provider: &Provider, visitor: &Visitor<'_>) -> Markup {
@@ -155,6 +161,7 @@ fn tested(test: &TestSignIn, visitor: &Visitor<'_>) -> Markup {
         " " (visitor.clock.relative(&test.at))
         @if let Some(email) = &test.email {
             ": " (email) @if test.creates_user { " would become a new user" } @else { " is a user" }
+            @if let Some(role) = &test.role { " with the role " (words(role)) }
         }
         @if let Some(failure) = &test.failure {
             ": " (words(&failure.reason)) @if let Some(cause) = &failure.cause { " (" (cause) ")" }

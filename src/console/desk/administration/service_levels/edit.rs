@@ -19,12 +19,12 @@ use crate::{
 
 const HOURS_HINT: &str = "Such as 09:00-12:00, 13:00-17:00. Empty: a day off.";
 
-pub(in crate::desk) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let policy = policy(&visitor).await?;
     Ok(page(&visitor, policy.version, &fields_of(&policy), None))
 }
 
-pub(in crate::desk) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let policy = policy(&visitor).await?;
     let fields = visitor.fields();
     match visitor.act(Method::PUT, API, Some(body(&fields))).await {

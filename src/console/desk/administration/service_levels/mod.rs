@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use tenantd_base::access::{Identity, Role, Scope};
+use tenantd_base::access::{Identity, Scope};
 
 use crate::{refusal::Refusal, visitor::Visitor};
 
@@ -84,7 +84,8 @@ async fn policy(visitor: &Visitor<'_>) -> Result<Policy, Refusal> {
 /// Whether the reader may replace the service levels. Of people, only administrators may.
 fn may_change(visitor: &Visitor<'_>) -> bool {
     let is_allowed = match &visitor.reader.identity {
-        Identity::User { role, .. } => matches!(role, Role::Admin | Role::Operator),
+        Identity::User { role, .. } => role.administers(),
+        Identity::Contact { .. } => false,
         Identity::ApiKey { .. } | Identity::LocalOperator => true,
     };
     is_allowed && visitor.may(Scope::TicketsWrite)

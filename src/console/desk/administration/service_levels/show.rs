@@ -44,7 +44,7 @@ struct Due {
     due_at: Option<String>,
 }
 
-pub(in crate::desk) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let policy = policy(&visitor).await?;
     let found = visitor.read_if_allowed::<List<Example>>(EXAMPLE).await?;
     let example = found.and_then(|list| list.data.into_iter().next());

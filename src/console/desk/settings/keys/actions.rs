@@ -32,27 +32,27 @@ async fn follow<T>(visitor: Visitor<'_>, key: &Key, outcome: Result<T, Refusal>)
 }
 
 /// Pauses or enables the key.
-pub(in crate::desk::settings) async fn change_status(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change_status(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let key = key(&visitor).await?;
     let body = json!({"enabled": visitor.fields().get("enabled") == "true"});
     let outcome = visitor.act(Method::PUT, key.api(), Some(body)).await;
     follow(visitor, &key, outcome).await
 }
 
-pub(in crate::desk::settings) async fn take_over(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn take_over(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let key = key(&visitor).await?;
     let outcome = visitor.act(Method::POST, format!("{}/take-over", key.api()), None).await;
     follow(visitor, &key, outcome).await
 }
 
-pub(in crate::desk::settings) async fn show_rotation(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show_rotation(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let key = key(&visitor).await?;
     let mut fields = Fields::default();
     fields.set("overlap_seconds", DAY);
     Ok(rotation_page(&visitor, &key, &fields, None))
 }
 
-pub(in crate::desk::settings) async fn rotate(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn rotate(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let key = key(&visitor).await?;
     let fields = visitor.fields();
     let text = fields.get("overlap_seconds");
@@ -87,12 +87,16 @@ fn rotation_page(visitor: &Visitor<'_>, key: &Key, fields: &Fields, refusal: Opt
     )
 }
 
-pub(in crate::desk::settings) async fn show_revocation(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show_revocation(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     Ok(revocation_page(&visitor, &key(&visitor).await?, None))
 }
 
-pub(in crate::desk::settings) async fn revoke(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn revoke(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let key = key(&visitor).await?;
+    // The form was sent before.
+    if key.revoked_at.is_some() {
+        return Ok(Reply::SeeOther(key.path()));
+    }
     match visitor.act(Method::DELETE, key.api(), None).await {
         Ok(_) => Ok(Reply::SeeOther(key.path())),
         Err(refusal) if is_correctable(&refusal) => Ok(revocation_page(&visitor, &key, Some(&refusal))),

@@ -29,8 +29,14 @@ pub(super) async fn organizations(visitor: &Visitor<'_>, key: &Key) -> Result<Op
 /// What the reader has to know first: why a key is paused, or that it will be.
 pub(super) fn notes(key: &Key, visitor: &Visitor<'_>) -> Markup {
     html! {
+        @if key.personal {
+            p.note { "A personal key: it acts for " (author(&key.owner, visitor)) ", with no more than the rights that they have at that moment. It ends when they are removed." }
+        }
         @if let Some(pause) = &key.paused {
-            p.note { "tenantd paused the key " (visitor.clock.relative(&pause.at)) ": " (reason(&pause.reason)) " Take it over, or enable it, if it is still needed." }
+            p.note {
+                "tenantd paused the key " (visitor.clock.relative(&pause.at)) ": " (reason(&pause.reason))
+                @if !key.personal { " Take it over, or enable it, if it is still needed." }
+            }
         }
         @if let Some(until) = &key.legacy_until {
             p.note { "An older release made the key, and its owner does not have all of its rights. tenantd pauses it " (visitor.clock.relative(until)) " unless somebody takes it over." }

@@ -11,17 +11,14 @@ use crate::{
     visitor::{Visitor, parsed},
 };
 
+/// The page with a new key of the tenant, or with a rotated one.
 pub(super) fn page(visitor: &Visitor<'_>, answer: Value, title: &str) -> Result<Reply, Refusal> {
-    let secret = answer.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let secret = plaintext(&answer).to_owned();
     let key: Key = parsed(answer)?;
     let body = html! {
         (key.trail())
         (page_head(&html! { (title) }, &html! { (key.name) " expires " (visitor.clock.relative(&key.expires_at)) }, &html! {}))
-        div.note role="status" {
-            p { strong { "Copy the key now. It is not shown again." } }
-            (with_copy(&secret))
-            p { "Keep it where the program reads its secrets, never in its code." }
-        }
+        (once(&secret))
         @if let Some(until) = &key.previous_expires_at {
             p.note { "The old key works until " (visitor.clock.absolute(until)) ". Give the new one to the program before." }
         }
@@ -29,6 +26,34 @@ pub(super) fn page(visitor: &Visitor<'_>, answer: Value, title: &str) -> Result<
         div.actions { a.button.primary href=(key.path()) { "Open the key" } a.button href=(PATH) { "All keys" } }
     };
     Ok(Reply::Page(Content::new(title, body).with_secret()))
+}
+
+/// The page with a new key of a person. `around` is what comes before and after the key.
+pub(crate) fn shown_once(visitor: &Visitor<'_>, answer: &Value, around: (&Markup, &Markup)) -> Result<Reply, Refusal> {
+    let networks: Option<Vec<String>> = parsed(answer.get("allowed_ips").cloned().unwrap_or_default())?;
+    let secret = plaintext(answer);
+    let body = html! {
+        (around.0)
+        (page_head(&html! { "Key created" }, &html! {}, &html! {}))
+        (once(secret))
+        (example(visitor, secret, networks.as_deref()))
+        (around.1)
+    };
+    Ok(Reply::Page(Content::new("Key created", body).with_secret()))
+}
+
+fn plaintext(answer: &Value) -> &str {
+    answer.get("key").and_then(Value::as_str).unwrap_or_default()
+}
+
+fn once(secret: &str) -> Markup {
+    html! {
+        div.note role="status" {
+            p { strong { "Copy the key now. It is not shown again." } }
+            (with_copy(secret))
+            p { "Keep it where the program reads its secrets, never in its code." }
+        }
+    }
 }
 
 /// A request that every key may make.

@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use tenantd_base::access::Grants;
 
-use super::{Key, scopes};
+use super::Key;
 use crate::{
-    desk::settings::parts::Limit,
+    desk::settings::{parts::Limit, scopes},
     form::{Control, Fields, Shown},
 };
 
@@ -44,7 +44,7 @@ pub(super) fn show(shown: Shown<'_>, offered: Grants, organizations: &[(String, 
         (shown.field("name", "Name", Control::Input("text"), "What people recognize the key by.", true))
         (shown.field("description", "Description", Control::Input("text"), "What the key is for.", false))
         (shown.field("expires_days", "Days until it expires", Control::Input("number"), expiry, false))
-        (scopes::picker(shown, offered))
+        (scopes::picker(shown, offered, "What the key may do. Choose as little as the program needs."))
         (shown.field("allowed_ips", "Networks", Control::Input("text"), networks, false))
         @if !organizations.is_empty() || !shown.fields.all(ORGANIZATIONS.member).is_empty() { (ORGANIZATIONS.show(shown, organizations)) }
     }

@@ -4,15 +4,15 @@ use maud::{Markup, html};
 
 use tenantd_base::access::Scope;
 
-use super::{API, Key, PATH, SETTINGS, scopes::summary};
+use super::{API, Key, PATH, SETTINGS};
 use crate::{
-    components::{curl, empty, page_head},
+    components::{Tone, badge, curl, empty, page_head},
     desk::{
         Content, Reply,
         devices::{pairs, select},
         organizations::{choices, counted, or_none, pages, trail},
         records::List,
-        settings::parts::author,
+        settings::{parts::author, scopes::summary},
     },
     query::Query,
     refusal::Refusal,
@@ -32,7 +32,7 @@ const SORTS: [(&str, &str); 5] = [
 /// The parameters with a field in the form.
 const FIELDS: [&str; 5] = ["q", "status", "scope", "unused_for_days", "sort"];
 
-pub(in crate::desk::settings) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let query = visitor.query();
     let sorted = query.clone().or("sort", "-created_at");
     let target = sorted.clone().or("limit", "50").with("include_total", "true").at(API);
@@ -112,7 +112,7 @@ fn table(keys: &[Key], visitor: &Visitor<'_>) -> Markup {
                             td.main { a href=(key.path()) data-record { (key.name) } br; (key.hint()) }
                             td { (key.badge()) }
                             td.name { (summary(&key.scopes)) }
-                            td { (author(&key.owner, visitor)) }
+                            td { (author(&key.owner, visitor)) @if key.personal { " " (badge(Tone::Neutral, "Personal")) } }
                             td.time {
                                 @match &key.last_used_at {
                                     Some(time) => { (visitor.clock.relative(time)) }

@@ -7,7 +7,6 @@ mod inputs;
 mod list;
 mod new;
 mod one;
-mod scopes;
 
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -22,6 +21,8 @@ use crate::{
     refusal::Refusal,
     visitor::Visitor,
 };
+
+pub(crate) use created::shown_once;
 
 pub(super) use actions::{change_status, revoke, rotate, show_revocation, show_rotation, take_over};
 pub(super) use list::list;
@@ -42,6 +43,9 @@ struct Key {
     scopes: Vec<String>,
     organization_ids: Option<Vec<String>>,
     allowed_ips: Option<Vec<String>>,
+    /// Whether the key acts for its owner alone.
+    #[serde(default)]
+    personal: bool,
     status: String,
     paused: Option<Pause>,
     legacy_until: Option<String>,
@@ -107,7 +111,7 @@ impl Key {
     /// Whether the reader is responsible for the key.
     fn is_owned_by(&self, visitor: &Visitor<'_>) -> bool {
         let reader = match &visitor.reader.identity {
-            Identity::User { id, .. } => id.to_string(),
+            Identity::User { id, .. } | Identity::Contact { id, .. } => id.to_string(),
             Identity::ApiKey { id, .. } => id.to_string(),
             Identity::LocalOperator => return false,
         };

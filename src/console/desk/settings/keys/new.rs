@@ -4,24 +4,25 @@ use http::Method;
 use maud::html;
 use serde_json::{Value, json};
 
-use super::{API, Key, PATH, SETTINGS, created, inputs, key, scopes};
+use super::{API, Key, PATH, SETTINGS, created, inputs, key};
 use crate::{
     components::curl,
     desk::{
         Reply,
         organizations::{RecordForm, is_correctable, organization_choices, trail},
+        settings::scopes,
     },
     form::{Fields, Shown},
     refusal::Refusal,
     visitor::Visitor,
 };
 
-pub(in crate::desk::settings) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = inputs::new_fields(scopes::asked(&visitor.query(), visitor.reader.grants));
     new_page(&visitor, &fields, None).await
 }
 
-pub(in crate::desk::settings) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     match visitor.act(Method::POST, API, Some(Value::Object(inputs::new_body(&fields)))).await {
         Ok(answer) => created::page(&visitor, answer.body, "Key created"),
@@ -54,12 +55,12 @@ async fn new_page(visitor: &Visitor<'_>, fields: &Fields, refusal: Option<&Refus
     Ok(form.page(visitor, shown, &body))
 }
 
-pub(in crate::desk::settings) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let key = key(&visitor).await?;
     edit_page(&visitor, &key, &inputs::fields_of(&key), None).await
 }
 
-pub(in crate::desk::settings) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let key = key(&visitor).await?;
     let fields = visitor.fields();
     match visitor.act(Method::PUT, key.api(), Some(Value::Object(inputs::change_body(&key, &fields)))).await {

@@ -10,14 +10,17 @@ use crate::{
     desk::{
         Content, Reply,
         organizations::trail,
-        settings::parts::{Action, actions_card},
+        settings::{
+            parts::{Action, actions_card},
+            rights,
+        },
     },
     form::{Fields, Shown},
     refusal::Refusal,
     visitor::Visitor,
 };
 
-pub(in crate::desk::settings) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     page(&visitor, None).await
 }
 
@@ -28,6 +31,7 @@ pub(super) async fn page(visitor: &Visitor<'_>, refusal: Option<&Refusal>) -> Re
     let fields = Fields::default();
     let alert = Shown { fields: &fields, refusal };
     let may_write = visitor.may(Scope::ApiKeysWrite) && !key.is_revoked();
+    let rights = rights::read(visitor, &key.api()).await?;
     let body = html! {
         (trail(&[(SETTINGS, "Settings"), (PATH, "API keys")]))
         (head(&key, may_write, visitor))
@@ -36,6 +40,7 @@ pub(super) async fn page(visitor: &Visitor<'_>, refusal: Option<&Refusal>) -> Re
         div.split {
             div {
                 (cards::scopes(&key))
+                (rights::rights_card(rights.as_ref(), &key.api(), visitor))
                 (cards::restrictions(&key, organizations.as_deref(), visitor))
                 @if may_write { (actions_card("Actions", &actions(&key, visitor))) }
             }
@@ -55,7 +60,7 @@ fn head(key: &Key, may_write: bool, visitor: &Visitor<'_>) -> Markup {
         &html! { (key.badge()) " " (key.hint()) @if let Some(description) = &key.description { " · " (description) } },
         &html! {
             (curl(visitor.visit.base_url, "GET", &key.api(), None))
-            @if may_write {
+            @if may_write && !key.personal {
                 a.button href={ (key.path()) "/edit" } { "Edit" }
                 a.button href={ (key.path()) "/rotate" } { "Rotate" }
             }
@@ -78,6 +83,9 @@ fn actions(key: &Key, visitor: &Visitor<'_>) -> Vec<Action> {
         control: html! { a.button.danger href={ (key.path()) "/revoke" } { "Revoke" } },
         curl: curl(base_url, "DELETE", &api, None),
     };
+    if key.personal {
+        return vec![revoke];
+    }
     let taken = (!key.is_owned_by(visitor)).then_some(take_over);
     std::iter::once(cards::switch(key, visitor)).chain(taken).chain(std::iter::once(revoke)).collect()
 }

@@ -16,11 +16,11 @@ use crate::{
     visitor::Visitor,
 };
 
-pub(in crate::desk::settings) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn new(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     new_page(&visitor, &Fields::default(), None).await
 }
 
-pub(in crate::desk::settings) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn create(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let fields = visitor.fields();
     let mut body = fields.filled(&["description"]);
     body.insert("name".to_owned(), fields.get("name").into());
@@ -64,7 +64,7 @@ async fn new_page(visitor: &Visitor<'_>, fields: &Fields, refusal: Option<&Refus
     Ok(form.page(visitor, shown, &inputs))
 }
 
-pub(in crate::desk::settings) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let secret = secret(&visitor).await?;
     let mut fields = Fields::new(&WORKFLOWS.fields(secret.workflow_ids.as_deref()));
     fields.set("description", secret.description.clone().unwrap_or_default());
@@ -72,7 +72,7 @@ pub(in crate::desk::settings) async fn edit(visitor: Visitor<'_>) -> Result<Repl
     edit_page(&visitor, &secret, &fields, None).await
 }
 
-pub(in crate::desk::settings) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let secret = secret(&visitor).await?;
     let fields = visitor.fields();
     match visitor.act(Method::PUT, secret.api(), Some(Value::Object(change_body(&fields)))).await {

@@ -15,7 +15,7 @@ use crate::{
     visitor::Visitor,
 };
 
-pub(in crate::desk::settings) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let query = visitor.query();
     let target = query.clone().or("limit", "50").with("include_total", "true").at(API);
     let secrets: List<NamedSecret> = visitor.read(&target).await?;

@@ -16,7 +16,7 @@ use crate::{
     visitor::Visitor,
 };
 
-pub(in crate::desk::settings) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let secret = secret(&visitor).await?;
     let workflows = if secret.workflow_ids.is_some() { workflows(&visitor).await? } else { Vec::new() };
     let body = html! {
@@ -85,11 +85,11 @@ fn details(secret: &NamedSecret, visitor: &Visitor<'_>) -> Markup {
     ])
 }
 
-pub(in crate::desk::settings) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     Ok(deletion(&secret(&visitor).await?).show(&visitor))
 }
 
-pub(in crate::desk::settings) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     deletion(&secret(&visitor).await?).act(&visitor).await
 }
 

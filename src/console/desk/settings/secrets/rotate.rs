@@ -16,11 +16,11 @@ use crate::{
     visitor::Visitor,
 };
 
-pub(in crate::desk::settings) async fn show_rotation(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show_rotation(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     Ok(page(&visitor, &secret(&visitor).await?, None))
 }
 
-pub(in crate::desk::settings) async fn rotate(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn rotate(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let secret = secret(&visitor).await?;
     let body = json!({"value": typed_value(&visitor.fields())});
     match visitor.act(Method::POST, format!("{}/rotate", secret.api()), Some(body)).await {

@@ -11,6 +11,7 @@ use crate::{
         organizations::{Deletion, is_correctable},
         settings::parts::with_copy,
     },
+    query::segment,
     refusal::Refusal,
     visitor::{Visitor, parsed},
 };
@@ -24,19 +25,32 @@ async fn follow<T>(visitor: Visitor<'_>, user: &User, outcome: Result<T, Refusal
     }
 }
 
-pub(in crate::desk::settings) async fn end_sessions(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn end_sessions(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let user = user(&visitor).await?;
     let outcome = visitor.act(Method::DELETE, format!("{}/sessions", user.api()), None).await;
     follow(visitor, &user, outcome).await
 }
 
-pub(in crate::desk::settings) async fn unlink(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn reset_factors(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+    let user = user(&visitor).await?;
+    let outcome = visitor.act(Method::DELETE, format!("{}/factors", user.api()), None).await;
+    follow(visitor, &user, outcome).await
+}
+
+pub(crate) async fn end_session(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+    let user = user(&visitor).await?;
+    let target = format!("{}/sessions/{}", user.api(), segment(visitor.part("session_id")));
+    let outcome = visitor.act(Method::DELETE, target, None).await;
+    follow(visitor, &user, outcome).await
+}
+
+pub(crate) async fn unlink(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let user = user(&visitor).await?;
     let outcome = visitor.act(Method::DELETE, format!("{}/sso", user.api()), None).await;
     follow(visitor, &user, outcome).await
 }
 
-pub(in crate::desk::settings) async fn issue_password_link(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn issue_password_link(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let user = user(&visitor).await?;
     match visitor.act(Method::POST, format!("{}/reset-password", user.api()), None).await {
         Ok(answer) => Ok(link_page(&visitor, &parsed(answer.body)?, "New password link")),
@@ -66,11 +80,11 @@ pub(super) fn link_page(visitor: &Visitor<'_>, issued: &WithLink, title: &str) -
     Reply::Page(Content::new(title, body).with_secret())
 }
 
-pub(in crate::desk::settings) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show_deletion(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     Ok(deletion(&user(&visitor).await?).show(&visitor))
 }
 
-pub(in crate::desk::settings) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn delete(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     deletion(&user(&visitor).await?).act(&visitor).await
 }
 

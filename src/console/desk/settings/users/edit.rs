@@ -4,12 +4,12 @@ use http::Method;
 use maud::html;
 use serde_json::{Map, Value, json};
 
-use super::{User, roles, user};
+use super::{ORGANIZATIONS, User, roles, user};
 use crate::{
     components::curl,
     desk::{
         Reply,
-        organizations::{RecordForm, choices, is_correctable},
+        organizations::{RecordForm, choices, is_correctable, organization_choices},
     },
     form::{Control, Fields, Shown},
     refusal::Refusal,
@@ -18,23 +18,24 @@ use crate::{
 
 const STATUSES: [&str; 2] = ["active", "disabled"];
 
-pub(in crate::desk::settings) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn edit(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let user = user(&visitor).await?;
-    let mut fields = Fields::default();
+    let limited = user.limits();
+    let mut fields = Fields::new(&ORGANIZATIONS.fields(limited.as_deref()));
     fields.set("name", user.name.clone());
     fields.set("email", user.email.clone().unwrap_or_default());
     fields.set("external_id", user.external_id.clone().unwrap_or_default());
     fields.set("role", user.role.clone().unwrap_or_default());
     fields.set("status", user.status.clone());
-    Ok(page(&visitor, &user, &fields, None))
+    page(&visitor, &user, &fields, None).await
 }
 
-pub(in crate::desk::settings) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn change(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let user = user(&visitor).await?;
     let fields = visitor.fields();
     match visitor.act(Method::PUT, user.api(), Some(Value::Object(body(&user, &fields)))).await {
         Ok(_) => Ok(Reply::SeeOther(user.path())),
-        Err(refusal) if is_correctable(&refusal) => Ok(page(&visitor, &user, &fields, Some(&refusal))),
+        Err(refusal) if is_correctable(&refusal) => page(&visitor, &user, &fields, Some(&refusal)).await,
         Err(refusal) => Err(refusal),
     }
 }
@@ -48,11 +49,17 @@ fn body(user: &User, fields: &Fields) -> Map<String, Value> {
         body.insert("email".to_owned(), fields.get("email").into());
     }
     body.extend(fields.filled(&["role", "status"]));
+    // An administrator who cannot see the organizations gets no field for them.
+    if user.is_staff() && fields.has(ORGANIZATIONS.decision) && ORGANIZATIONS.value(fields) != Value::from(user.limits()) {
+        body.insert(ORGANIZATIONS.member.to_owned(), ORGANIZATIONS.value(fields));
+    }
     body
 }
 
-fn page(visitor: &Visitor<'_>, user: &User, fields: &Fields, refusal: Option<&Refusal>) -> Reply {
-    let (roles, statuses) = (roles(visitor, user.role.as_deref()), choices(&STATUSES));
+async fn page(visitor: &Visitor<'_>, user: &User, fields: &Fields, refusal: Option<&Refusal>) -> Result<Reply, Refusal> {
+    let roles = if user.is_staff() { roles(visitor, user.role.as_deref()).await? } else { Vec::new() };
+    let organizations = if user.is_staff() { organization_choices(visitor, None).await? } else { Vec::new() };
+    let statuses = choices(&STATUSES);
     let form = RecordForm {
         title: format!("Edit {}", user.name),
         below: "A different role counts from the next request on.",
@@ -69,11 +76,12 @@ fn page(visitor: &Visitor<'_>, user: &User, fields: &Fields, refusal: Option<&Re
         (shown.field("email", "Email address", Control::Input("email"), "If it changes, open password links stop working.", user.is_staff()))
         @if user.is_staff() {
             (shown.field("role", "Role", Control::Choice(&roles), "You can give the roles whose rights you have. API keys of the user that have more rights than the role are paused.", true))
+            @if !organizations.is_empty() || user.organizations.is_some() { (ORGANIZATIONS.show(shown, &organizations)) }
         }
         (shown.field("status", "Status", Control::Choice(&statuses), "A disabled user cannot sign in. Their sessions end at once.", true))
         (shown.field("external_id", "External ID", Control::Input("text"), "The ID of the person in the system that they come from.", false))
     };
-    form.page(visitor, shown, &inputs)
+    Ok(form.page(visitor, shown, &inputs))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::{
         devices::{pairs, select},
         organizations::{counted, optional, or_none, pages, status_badge, trail},
         records::List,
+        settings::roles,
     },
     query::Query,
     refusal::Refusal,
@@ -24,12 +25,13 @@ const SORTS: [(&str, &str); 2] = [("-created_at", "Newest"), ("created_at", "Old
 /// The parameters with a field in the form.
 const FIELDS: [&str; 5] = ["q", "kind", "role", "status", "sort"];
 
-pub(in crate::desk::settings) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     let query = visitor.query();
     // Contacts have pages of their own. This list is about people who sign in.
     let shown = query.clone().or("kind", "staff").or("sort", "-created_at");
     let target = shown.clone().or("limit", "50").with("include_total", "true").at(API);
     let users: List<User> = visitor.read(&target).await?;
+    let roles = role_choices(&visitor).await?;
     let total = users.page.total.unwrap_or_default();
     let may_write = visitor.may(Scope::UsersWrite);
     let head = page_head(
@@ -43,7 +45,7 @@ pub(in crate::desk::settings) async fn list(visitor: Visitor<'_>) -> Result<Repl
     let body = html! {
         (trail(&[(SETTINGS, "Settings")]))
         (head)
-        (filter(&shown))
+        (filter(&shown, roles))
         @if users.data.is_empty() {
             (empty(nothing(&query, may_write)))
         } @else {
@@ -62,8 +64,14 @@ fn nothing(query: &Query, may_write: bool) -> &'static str {
     }
 }
 
-fn filter(query: &Query) -> Markup {
-    let roles: Vec<(String, String)> = Role::NAMES.iter().map(|role| ((*role).to_owned(), role_name(role).to_owned())).collect();
+/// The built-in roles, then those of the tenant.
+async fn role_choices(visitor: &Visitor<'_>) -> Result<Vec<(String, String)>, Refusal> {
+    let built_in = Role::NAMES.iter().map(|role| ((*role).to_owned(), role_name(role).to_owned()));
+    let custom = roles::all(visitor).await?.into_iter().map(|role| (role.id, role.name));
+    Ok(built_in.chain(custom).collect())
+}
+
+fn filter(query: &Query, roles: Vec<(String, String)>) -> Markup {
     let kept = query.pairs().filter(|(name, _)| !FIELDS.contains(name) && *name != "cursor");
     html! {
         form.filter method="get" action=(PATH) role="search" aria-label="Filter users" data-filter {

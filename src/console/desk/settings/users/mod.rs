@@ -11,9 +11,10 @@ use serde::Deserialize;
 
 use tenantd_base::access::{Role, TenantKind};
 
-use super::PATH as SETTINGS;
+use super::{PATH as SETTINGS, parts::Limit};
 use crate::{
     desk::{
+        frame::built_in_role,
         organizations::{optional, trail},
         records::Named,
     },
@@ -22,7 +23,7 @@ use crate::{
     visitor::Visitor,
 };
 
-pub(super) use actions::{delete, end_sessions, issue_password_link, show_deletion, unlink};
+pub(super) use actions::{delete, end_session, end_sessions, issue_password_link, reset_factors, show_deletion, unlink};
 pub(super) use edit::{change, edit};
 pub(super) use list::list;
 pub(super) use new::{create, new};
@@ -39,7 +40,10 @@ struct User {
     name: String,
     kind: String,
     role: Option<String>,
+    custom_role: Option<Named>,
     organization: Option<Named>,
+    /// The organizations that a member of staff is limited to.
+    organizations: Option<Vec<Named>>,
     status: String,
     sso: Option<Sso>,
     last_login_at: Option<String>,
@@ -84,10 +88,16 @@ impl User {
         trail(&[(SETTINGS, "Settings"), (PATH, "Users"), (self.path().as_str(), self.name.as_str())])
     }
 
+    /// The ids of the organizations that a member of staff is limited to.
+    fn limits(&self) -> Option<Vec<String>> {
+        let organizations = self.organizations.as_ref()?;
+        Some(organizations.iter().map(|organization| organization.id.clone()).collect())
+    }
+
     /// The role of staff, or the organization of a contact.
     fn place(&self) -> Markup {
         match (&self.role, &self.organization) {
-            (Some(role), _) => html! { (role_name(role)) },
+            (Some(role), _) => html! { (self.custom_role.as_ref().map_or(role_name(role), |role| role.name.as_str())) },
             (None, Some(organization)) => html! { "Contact at " (organization.link("organizations")) },
             (None, None) if self.is_staff() => optional(None),
             (None, None) => html! { "Contact" },
@@ -100,12 +110,9 @@ async fn user(visitor: &Visitor<'_>) -> Result<User, Refusal> {
     visitor.read(format!("{API}/{}", segment(visitor.part("id")))).await
 }
 
-fn role_name(role: &str) -> &str {
+pub(super) fn role_name(role: &str) -> &str {
     match Role::parse(role) {
-        Some(Role::Admin) => "Administrator",
-        Some(Role::Technician) => "Technician",
-        Some(Role::Viewer) => "Viewer",
-        Some(Role::Operator) => "Operator",
+        Some(role) => built_in_role(role),
         None => role,
     }
 }
@@ -119,8 +126,30 @@ fn role_purpose(role: Role) -> &'static str {
     }
 }
 
-/// The roles that the reader may give. Nobody gives more than they have. The current role of a user is always among them.
-fn roles(visitor: &Visitor<'_>, current: Option<&str>) -> Vec<(String, String)> {
+/// Limits a member of staff to the records of some organizations.
+const ORGANIZATIONS: Limit = Limit {
+    decision: "reach",
+    member: "organization_ids",
+    label: "Records",
+    options: ["All records of the tenant", "Only records of some organizations"],
+    legend: "Organizations",
+    hint: "A limited person loses all scopes that are not about records of organizations, such as users, keys and workflows.",
+};
+
+/// The built-in and custom roles that the reader may give.
+async fn roles(visitor: &Visitor<'_>, current: Option<&str>) -> Result<Vec<(String, String)>, Refusal> {
+    let mut offered = built_in_roles(visitor, current);
+    for role in super::roles::all(visitor).await? {
+        if Some(role.id.as_str()) == current || visitor.reader.grants.covers(role.grants()) {
+            let purpose = role.description.as_deref().unwrap_or("custom role");
+            offered.push((role.id.clone(), format!("{}: {purpose}", role.name)));
+        }
+    }
+    Ok(offered)
+}
+
+/// The built-in roles that the reader may give. Nobody gives more than they have. The current role of a user is always among them.
+fn built_in_roles(visitor: &Visitor<'_>, current: Option<&str>) -> Vec<(String, String)> {
     let kind = visitor.reader.tenant_kind;
     let may_give = |role: Role| {
         let exists = role != Role::Operator || kind == TenantKind::Platform;

@@ -13,8 +13,11 @@ use crate::{
     desk::{
         Content, Reply,
         organizations::{optional, status_badge},
-        records::List,
-        settings::parts::{Action, actions_card},
+        records::{List, Named},
+        settings::{
+            parts::{Action, actions_card},
+            rights,
+        },
     },
     form::{Fields, Shown},
     query::Query,
@@ -24,6 +27,9 @@ use crate::{
 
 #[derive(Debug, Deserialize)]
 struct Session {
+    id: String,
+    device: String,
+    ip_address: Option<String>,
     #[serde(rename = "created_at")]
     created: String,
     #[serde(rename = "last_seen_at")]
@@ -32,7 +38,7 @@ struct Session {
     end: String,
 }
 
-pub(in crate::desk::settings) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
+pub(crate) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
     page(&visitor, None).await
 }
 
@@ -40,6 +46,7 @@ pub(in crate::desk::settings) async fn show(visitor: Visitor<'_>) -> Result<Repl
 pub(super) async fn page(visitor: &Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, Refusal> {
     let user = user(visitor).await?;
     let sessions = if user.is_staff() { sessions(visitor, &user).await? } else { None };
+    let rights = if user.is_staff() { rights::read(visitor, &user.api()).await? } else { None };
     let fields = Fields::default();
     let alert = Shown { fields: &fields, refusal };
     let body = html! {
@@ -49,6 +56,7 @@ pub(super) async fn page(visitor: &Visitor<'_>, refusal: Option<&Refusal>) -> Re
         div.split {
             div {
                 @if let Some(sessions) = &sessions { (sessions_card(sessions, &user, visitor)) }
+                (rights::rights_card(rights.as_ref(), &user.api(), visitor))
                 @if user.is_staff() && visitor.may(Scope::UsersWrite) { (actions_card("Actions", &actions(&user, sessions.as_deref(), visitor))) }
             }
             div {
@@ -97,6 +105,7 @@ fn details(user: &User, visitor: &Visitor<'_>) -> Markup {
     let keys = Query::default().with("created_by", &user.id).at("/settings/keys");
     facts(&[
         ("Email address", Some(optional(user.email.as_deref()))),
+        ("Records", user.organizations.as_ref().map(|organizations| limits(organizations))),
         ("External ID", user.external_id.as_deref().map(|id| html! { code { (id) } })),
         ("ID", Some(html! { code { (user.id) } })),
         ("Last sign-in", user.last_login_at.as_deref().map(|time| visitor.clock.relative(time))),
@@ -107,6 +116,17 @@ fn details(user: &User, visitor: &Visitor<'_>) -> Markup {
             (user.is_staff() && visitor.may(Scope::ApiKeysRead)).then(|| html! { a href=(keys) { "Keys that this user created" } }),
         ),
     ])
+}
+
+/// The organizations that a member of staff is limited to.
+fn limits(organizations: &[Named]) -> Markup {
+    html! {
+        @if organizations.is_empty() { "None: the organizations of this person no longer exist." }
+        @for (place, organization) in organizations.iter().enumerate() {
+            @if place > 0 { ", " }
+            (organization.link("organizations"))
+        }
+    }
 }
 
 fn single_sign_on(user: &User, visitor: &Visitor<'_>) -> Markup {
@@ -127,13 +147,22 @@ fn sessions_card(sessions: &[Session], user: &User, visitor: &Visitor<'_>) -> Ma
         } @else {
             div.scroll tabindex="0" role="group" aria-label="Sessions" {
                 table.list {
-                    thead { tr { @for head in ["Signed in", "Last used", "Ends at the latest"] { th scope="col" { (head) } } } }
+                    thead { tr { @for head in ["Device", "Signed in", "Last used", "Ends at the latest", "Action"] { th scope="col" { (head) } } } }
                     tbody {
                         @for session in sessions {
                             tr {
-                                td.main { (visitor.clock.absolute(&session.created)) }
+                                td.main { (session.device) @if let Some(address) = &session.ip_address { br; code { (address) } } }
+                                td.time { (visitor.clock.absolute(&session.created)) }
                                 td.time { "used " (visitor.clock.relative(&session.last_seen)) }
                                 td.time { "ends " (visitor.clock.relative(&session.end)) }
+                                td {
+                                    @if visitor.may(Scope::UsersWrite) {
+                                        form method="post" action={ (user.path()) "/sessions/" (session.id) "/end" } {
+                                            (visitor.tokens())
+                                            button.quiet aria-label={ "End the session of " (session.device) } { "End" }
+                                        }
+                                    }
+                                }
                             }
                         }
                     }
@@ -171,13 +200,20 @@ fn actions(user: &User, sessions: Option<&[Session]>, visitor: &Visitor<'_>) -> 
         control: button("sessions", "End all sessions", true),
         curl: curl(base_url, "DELETE", &format!("{api}/sessions"), None),
     };
+    let factors = Action {
+        title: "Remove second factors",
+        effect: "For a person who has lost theirs. Make sure who is asking: their password alone signs in then. Ends their sessions.",
+        control: button("factors", "Remove second factors", true),
+        curl: curl(base_url, "DELETE", &format!("{api}/factors"), None),
+    };
     let unlink = Action {
         title: "Unlink single sign-on",
-        effect: "For a person with a new account at the provider. Ends their sessions. The next sign-on links them again.",
+        effect: "For a person with a new account at the provider. Ends their sessions. If they have no other way to sign in, their \
+                 personal keys are revoked. The next sign-on links them again.",
         control: button("sso", "Unlink", true),
         curl: curl(base_url, "DELETE", &format!("{api}/sso"), None),
     };
     let has_sessions = sessions.is_some_and(|sessions| !sessions.is_empty());
-    let offered = [(true, password), (has_sessions, end), (user.sso.is_some(), unlink)];
+    let offered = [(true, password), (has_sessions, end), (true, factors), (user.sso.is_some(), unlink)];
     offered.into_iter().filter(|(is_offered, _)| *is_offered).map(|(_, action)| action).collect()
 }

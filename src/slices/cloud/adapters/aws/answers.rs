@@ -252,6 +252,24 @@ mod tests {
         }
     }
 
+    /// A check of every attribute against every other one would take minutes here.
+    #[test]
+    fn hostile_xml_is_refused_without_delay() {
+        let attributes: String = (0..40_000).map(|number| format!(" a{number}=\"\"")).collect();
+        let namespaces: String = (0..40_000).map(|number| format!(" xmlns:a{number}=\"x\"")).collect();
+        for many in [attributes, namespaces] {
+            let text = format!("<Response{many}><Errors><Error{many}><Code>x</Code></Error></Errors></Response>");
+            let read = quick_xml::de::from_str::<ErrorAnswer>(&text);
+            assert!(read.is_err() || read.is_ok_and(|answer| answer.detail().is_some_and(|detail| detail.code == "x")));
+        }
+        for entity in ["&secret;", "&secret;x"] {
+            let text = format!(
+                "<!DOCTYPE r [<!ENTITY secret SYSTEM \"file:///etc/passwd\">]><Response><Errors><Error><Code>{entity}</Code></Error></Errors></Response>"
+            );
+            assert!(quick_xml::de::from_str::<ErrorAnswer>(&text).is_err(), "{entity}");
+        }
+    }
+
     #[test]
     fn an_empty_fleet_is_read() {
         let answer: DescribeInstances =
