@@ -21,9 +21,10 @@ use tenantd_base::{
     secrets::Secret,
     telemetry::{self, LogOutput},
 };
-use tenantd_platform::{Evaluation, NewTenant, SampleSpec, Tenant, TenantStatus};
+use tenantd_directory::person_by_email;
+use tenantd_platform::{Evaluation, NewTenant, SampleSpec, Tenant, TenantStatus, Tenants};
 use tenantd_store::{
-    DataDirectory, StoreError, catalog,
+    DataDirectory, Store, StoreError, catalog,
     events::{Actor, Intent},
     write_private_file,
 };
@@ -69,7 +70,7 @@ pub(super) struct Demo {
 /// The credentials of the visitor, stored in the data directory so that the next start can print them again.
 #[derive(Debug, Serialize, Deserialize)]
 struct Credentials {
-    tenant_id: String,
+    tenant_id: TenantId,
     email: String,
     password: String,
     api_key: String,
@@ -116,21 +117,37 @@ impl Demo {
         let sockets = Sockets::default().bind(&config.listen).map_err(another)?;
         let running = start(&config, directory, sockets).await?;
         let credentials = self.credentials(&running.app, directory).await?;
+        let filling = Filling::new(&running.app, credentials.tenant_id, self.tickets);
         let scheme = if self.tls { "https" } else { "http" };
         let url = format!("{scheme}://{}", running.addresses.api);
-        let link = sign_in_link(&running.app, &url, &credentials).await?;
+        if common.json {
+            // A program expects to find everything, and to make changes at once.
+            filling.clone().follow().await?;
+        }
+        let link = sign_in_link(&running.app, &url, &credentials).await;
         print_welcome(common, &url, &credentials, link.as_deref(), directory, self.tls)?;
         if self.open {
             browser::open(&link.unwrap_or_else(|| format!("{url}/sign-in")));
         }
-        serve_until_stopped(running, signals, || Ok(config.clone())).await
+        let mut serving = Box::pin(serve_until_stopped(running, signals, || Ok(config.clone())));
+        tokio::select! {
+            stopped = &mut serving => stopped,
+            filled = filling.follow() => {
+                filled?;
+                serving.await
+            }
+        }
     }
 
-    /// Returns the credentials of the demo tenant. Creates the tenant if it is missing.
+    /// Returns the credentials of the demo tenant, once they work. Creates the tenant if it is missing.
     async fn credentials(&self, app: &App, directory: &Path) -> Result<Credentials, Failure> {
         let path = directory.join(CREDENTIALS_FILE);
         if let Ok(text) = std::fs::read_to_string(&path) {
-            return serde_json::from_str(&text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())));
+            let known: Credentials =
+                serde_json::from_str(&text).map_err(|error| Failure::Failed(format!("{}: {error}", path.display())))?;
+            // If the last start was interrupted, tenantd removes the incomplete data, with everything that is issued before.
+            Filling::new(app, known.tenant_id, self.tickets).follow().await?;
+            return Ok(known);
         }
         let tenants = &app.slices.platform.tenants;
         let (platform, known) = app
@@ -142,7 +159,7 @@ impl Demo {
         let credentials = match known {
             // A start that crashed before it stored the credentials left a tenant. Give it new credentials.
             Some(tenant) => {
-                until_ready(app, tenant.id).await?;
+                Filling::new(app, tenant.id, self.tickets).follow().await?;
                 renew_credentials(app, intent, &tenant).await?
             }
             None => self.create(app, intent).await?,
@@ -169,19 +186,9 @@ impl Demo {
             NewTenant { name: "Demo".to_owned(), slug: Some(SLUG.to_owned()), kind: TenantKind::Evaluation, expires_days: None };
         let made = app.store.write(move |tx| tenants.create_evaluation(tx, &mut intent.begin(), &new, &evaluation));
         let tenant = made.await.map_err(|error| error.to_string())?;
-        if self.tickets > 0 {
-            let what = format!("Creating {} tickets and {} devices …", self.tickets, organizations * DEVICES_EACH);
-            let progress = show_progress(app, tenant.id, what, self.tickets);
-            tokio::select! {
-                ready = until_ready(app, tenant.id) => ready?,
-                failure = progress => return Err(failure),
-            }
-            end_progress();
-        } else {
-            until_ready(app, tenant.id).await?;
-        }
+        until_visitor(app, tenant.id, &access.email).await?;
         Ok(Credentials {
-            tenant_id: tenant.id.to_string(),
+            tenant_id: tenant.id,
             email: access.email,
             password: access.password.expose().to_owned(),
             api_key: access.api_key.expose().to_owned(),
@@ -223,15 +230,62 @@ fn remove_entries(directory: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Waits until the tenant has its sample data.
-async fn until_ready(app: &App, tenant: TenantId) -> Result<(), Failure> {
+/// Waits until the new tenant has its visitor. The rest of its data arrives afterwards.
+async fn until_visitor(app: &App, tenant: TenantId, email: &str) -> Result<(), Failure> {
     loop {
-        let seen = app.store.version(catalog::TENANTS);
-        let found = app.slices.platform.tenants.cached(tenant).map_err(|error| error.to_string())?;
-        if found.as_ref().as_ref().is_none_or(|tenant| tenant.status != TenantStatus::Preparing) {
+        let seen = app.store.version(catalog::USERS);
+        let visitor = app.store.read(|tx| person_by_email(tx, tenant, email)).map_err(|error| error.to_string())?;
+        if visitor.is_some() {
             return Ok(());
         }
-        app.store.changed(catalog::TENANTS, seen).await;
+        app.store.changed(catalog::USERS, seen).await;
+    }
+}
+
+/// Follows the sample data of a tenant while tenantd writes it.
+#[derive(Clone)]
+struct Filling {
+    store: Store,
+    tenants: Tenants,
+    tenant: TenantId,
+    tickets: u32,
+}
+
+impl Filling {
+    fn new(app: &App, tenant: TenantId, tickets: u32) -> Self {
+        Self { store: app.store.clone(), tenants: app.slices.platform.tenants.clone(), tenant, tickets }
+    }
+
+    /// Returns once the data is complete or the server stops. Shows the progress on standard error.
+    #[allow(clippy::print_stderr, reason = "standard output is for the credentials")]
+    async fn follow(self) -> Result<(), Failure> {
+        let what = format!("Creating {} sample tickets and {} devices …", self.tickets, ORGANIZATIONS * DEVICES_EACH);
+        let (shows, overwrites) = (self.tickets > 0 && self.is_incomplete()?, std::io::stderr().is_terminal());
+        if shows && !overwrites {
+            eprintln!("{what}");
+        }
+        while self.is_incomplete()? && !self.store.is_stopping() {
+            let seen = self.store.version(catalog::TENANTS);
+            if shows && overwrites {
+                eprint!("\r{what} {} %", self.percent()?);
+            }
+            drop(tokio::time::timeout(PROGRESS, self.store.changed(catalog::TENANTS, seen)).await);
+        }
+        if shows && !self.store.is_stopping() {
+            eprintln!("{}The sample data is complete.", if overwrites { "\n" } else { "" });
+        }
+        Ok(())
+    }
+
+    fn is_incomplete(&self) -> Result<bool, Failure> {
+        let found = self.tenants.cached(self.tenant).map_err(|error| error.to_string())?;
+        let status = found.as_ref().as_ref().map(|tenant| tenant.status);
+        Ok(matches!(status, Some(TenantStatus::Preparing | TenantStatus::Filling)))
+    }
+
+    fn percent(&self) -> Result<u64, Failure> {
+        let written = self.store.read(|tx| tenantd_tickets::newest_number(tx, self.tenant)).map_err(|error| error.to_string())?;
+        Ok((written * 100 / u64::from(self.tickets)).min(99))
     }
 }
 
@@ -264,23 +318,16 @@ async fn renew_credentials(app: &App, intent: Intent, tenant: &Tenant) -> Result
         Ok::<_, DemoError>(())
     });
     made.await.map_err(|error| error.to_string())?;
-    Ok(Credentials {
-        tenant_id: tenant_id.to_string(),
-        email: EMAIL.to_owned(),
-        password: password.expose().to_owned(),
-        api_key: key.expose().to_owned(),
-    })
+    Ok(Credentials { tenant_id, email: EMAIL.to_owned(), password: password.expose().to_owned(), api_key: key.expose().to_owned() })
 }
 
 /// Issues a link that signs the visitor in once. Returns `None` if no link works: the tenant is suspended or gone, the user is
 /// disabled or has another address, or the disk is full.
-async fn sign_in_link(app: &App, url: &str, credentials: &Credentials) -> Result<Option<String>, Failure> {
-    let Ok(tenant) = credentials.tenant_id.parse::<TenantId>() else { return Ok(None) };
+async fn sign_in_link(app: &App, url: &str, credentials: &Credentials) -> Option<String> {
+    let tenant = credentials.tenant_id;
     if app.store.ensure_room().is_err() {
-        return Ok(None);
+        return None;
     }
-    // A link that is issued while the tenant is filled is removed with the data from before.
-    until_ready(app, tenant).await?;
     let intent = app.slices.platform.tenants.guarding_intent(tenant, app.clock.now(), Actor::system("demo"));
     let (users, email) = (app.slices.auth.users.clone(), credentials.email.clone());
     // After a crash, the next start issues another link, so this one need not be on the disk.
@@ -293,37 +340,13 @@ async fn sign_in_link(app: &App, url: &str, credentials: &Credentials) -> Result
         }
         Err(_) => None,
     };
-    Ok(token.map(|token| format!("{url}/sign-in?link={}", token.expose())))
+    token.map(|token| format!("{url}/sign-in?link={}", token.expose()))
 }
 
 /// The default address, or any free port if another program uses that address.
 fn free_address() -> String {
     let is_free = std::net::TcpListener::bind(ADDRESS).is_ok();
     if is_free { ADDRESS } else { ANY_PORT }.to_owned()
-}
-
-/// Shows the progress of the sample data on a terminal. Returns only if reading the store fails.
-#[allow(clippy::print_stderr, reason = "standard output is for the credentials")]
-async fn show_progress(app: &App, tenant: TenantId, what: String, tickets: u32) -> Failure {
-    if !std::io::stderr().is_terminal() {
-        eprintln!("{what}");
-        return std::future::pending().await;
-    }
-    loop {
-        let written = match app.store.read(|tx| tenantd_tickets::newest_number(tx, tenant)) {
-            Ok(written) => written,
-            Err(error) => return Failure::Failed(error.to_string()),
-        };
-        eprint!("\r{what} {} %", (written * 100 / u64::from(tickets)).min(100));
-        tokio::time::sleep(PROGRESS).await;
-    }
-}
-
-#[allow(clippy::print_stderr, reason = "standard output is for the credentials")]
-fn end_progress() {
-    if std::io::stderr().is_terminal() {
-        eprintln!();
-    }
 }
 
 /// The data directories of demos that this user runs.

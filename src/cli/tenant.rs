@@ -257,7 +257,7 @@ async fn until_ready(client: &Client, path: &str) -> Result<Value, Failure> {
     let bar = ProgressBar::new_spinner();
     loop {
         let tenant = client.get(path).await?;
-        if tenant.get("status").and_then(Value::as_str) != Some("preparing") {
+        if !matches!(tenant.get("status").and_then(Value::as_str), Some("preparing" | "filling")) {
             bar.finish_and_clear();
             return Ok(tenant);
         }

@@ -99,6 +99,47 @@ async fn the_same_seed_gives_the_same_records_and_ids() {
 }
 
 #[tokio::test]
+async fn a_tenant_that_is_being_filled_can_be_read_but_not_changed() {
+    let setup = Setup::default().with("rate_limits.enabled", false);
+    with_setup(setup, async |app| {
+        let sample = json!({"organizations": 3, "devices": 14, "tickets": 400});
+        let created = app.local().post(EVALUATIONS).json(json!({"name": "Trial", "sample": sample})).send().await.ok(201).clone();
+        let id = created["tenant"]["id"].as_str().unwrap();
+        let visitor = app.anonymous().bearer(created["api_key"].as_str().unwrap());
+        app.until_tenant(id, Some("filling")).await;
+        // The visitor is the first record.
+        let session = loop {
+            let answer = visitor.get("/api/auth/session").send().await;
+            if answer.status == 200 {
+                break answer.body;
+            }
+            assert_eq!(answer.problem(401), "invalid_credentials");
+        };
+        assert_eq!(session["tenant"]["filling"], true);
+        let refused = visitor.post(KEYS).json(json!({"name": "mine", "scopes": ["tickets:read"]})).send().await;
+        assert_eq!((refused.problem(503), &refused.body["retry_after_seconds"]), ("unavailable", &json!(2)));
+        assert_eq!(visitor.delete("/api/admin/webhooks/whk_01k9z7w3v5e8g9m2n4p6r8t0x1").send().await.problem(503), "unavailable");
+        visitor.get("/api/psa/tickets").send().await.ok(200);
+        let sign_in = json!({"email": created["email"], "password": created["password"]});
+        app.anonymous().post("/api/auth/login").json(sign_in).send().await.ok(200);
+        let reset = app.local().post(&format!("{TENANTS}/{id}/reset")).send().await;
+        assert_eq!(reset.ok(202)["status"], "filling", "it is filled already");
+        assert_eq!(
+            app.local().get(&format!("{TENANTS}/{id}")).send().await.ok(200)["status"],
+            "filling",
+            "400 tickets take longer"
+        );
+
+        app.until_tenant(id, Some("active")).await;
+        assert_eq!(visitor.get("/api/auth/session").send().await.ok(200)["tenant"].get("filling"), None);
+        visitor.post(KEYS).json(json!({"name": "mine", "scopes": ["tickets:read"]})).send().await.ok(201);
+        let everything = visitor.get("/api/psa/tickets?include_total=true").send().await;
+        assert!(everything.ok(200)["page"]["total"].as_u64().unwrap() > 300, "{}", everything.text);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn one_contact_of_the_sample_data_has_access_to_the_portal() {
     with_app(async |app| {
         let (_, visitor) = evaluate(app, small("trial", 7)).await;

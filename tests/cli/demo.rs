@@ -7,7 +7,7 @@ use std::{
     process::Stdio,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use tenantd_base::clock::Timestamp;
 
@@ -36,6 +36,30 @@ fn a_demo_reopens_unchanged() {
     let time = |key: &Value, name: &str| Timestamp::parse(key[name].as_str().unwrap()).unwrap();
     let days: Vec<u64> = keys.iter().map(|key| time(key, "expires_at").since(time(key, "created_at")).as_secs() / 86_400).collect();
     assert_eq!(days, [365, 365], "the first and the new key last equally long");
+}
+
+#[test]
+fn a_demo_that_was_killed_while_it_was_filled_starts_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().display().to_string();
+    let options = ["--tickets", "150"];
+    let arguments = [&["demo", "--listen", "127.0.0.1:0", "--data-dir", &path][..], &options].concat();
+    let mut child = tenantd(&arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let exports = lines.find_map(|line| Some(line.strip_prefix("export URL=")?.to_owned())).unwrap();
+    let (url, key) = exports.split_once(" KEY=").unwrap();
+    let server = Server { child, directory: directory.path().to_owned(), info: json!({"url": url, "api_key": key}) };
+    // The credentials work before the data is complete.
+    assert_eq!(server.get("/api/auth/session")["tenant"]["filling"], true);
+    drop(server);
+
+    let again = Server::with_sample(directory.path(), &options);
+    assert_eq!(again.info["api_key"], key);
+    assert_eq!(again.get("/api/auth/session")["tenant"].get("filling"), None);
+    let tickets = again.get("/api/psa/tickets?include_total=true")["page"]["total"].as_u64().unwrap();
+    // The demo goes on, so there can be a few more.
+    assert!((150..200).contains(&tickets), "{tickets} tickets");
+    assert_eq!(again.stop(), Some(0));
 }
 
 #[test]

@@ -56,6 +56,9 @@ struct Session {
 #[derive(Debug, Deserialize)]
 struct OwnTenant {
     expires_at: Option<String>,
+    /// Whether the sample data is incomplete.
+    #[serde(default)]
+    filling: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -105,6 +108,7 @@ async fn evaluation(visitor: &Visitor<'_>) -> Result<Markup, Refusal> {
         p.note role="note" {
             strong { "Evaluation" @if let Some((left, _)) = left { ", " (left) } ". " }
             "What " (visitor.reader.tenant_name) " shows is made up, and ends with it."
+            @if session.tenant.filling { " More sample data arrives while you look around. You can make changes when it is complete." }
         }
     })
 }

@@ -58,6 +58,9 @@ pub enum Credential {
     ApiKey(Secret),
 }
 
+/// When to repeat a change of a tenant that is being filled.
+const FILLING_SECONDS: u64 = 2;
+
 /// Why a credential is refused.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AuthError {
@@ -83,6 +86,8 @@ pub enum AuthError {
     /// The tenant does not work now, for another reason than that the operator suspended it.
     #[error("the tenant is closed: {0}")]
     TenantClosed(&'static str),
+    #[error("tenantd fills the evaluation tenant with sample data")]
+    BeingFilled,
     #[error("the evaluation tenant has reached its limit of {most} events")]
     NoRoom { most: u64 },
     #[error(transparent)]
@@ -95,7 +100,7 @@ pub trait Authenticator: Send + Sync + 'static {
     fn session(&self, token: &Secret, now: Timestamp) -> Result<Arc<Principal>, AuthError>;
     fn api_key(&self, key: &Secret, client: Option<IpAddr>, clocks: &Reading) -> Result<Arc<Principal>, AuthError>;
 
-    /// Fails if an evaluation tenant has no room for one more change.
+    /// Fails if an evaluation tenant accepts no change: it has no room for one more, or its sample data is not complete.
     fn check_room(&self, tenant: TenantId) -> Result<(), AuthError>;
 }
 
@@ -116,6 +121,10 @@ impl From<AuthError> for Problem {
             AuthError::AddressNotAllowed => Self::plain(Code::IpNotAllowed),
             AuthError::TenantSuspended => Self::plain(Code::TenantSuspended),
             AuthError::TenantClosed(detail) => Self::new(Code::TenantSuspended, detail),
+            AuthError::BeingFilled => Self::unavailable(
+                "tenantd is still writing the sample data of this evaluation tenant. Reading works; retry this change in a moment.",
+                FILLING_SECONDS,
+            ),
             AuthError::NoRoom { most } => Self::new(
                 Code::LimitReached,
                 format!("This evaluation tenant has reached its limit of {most} events. Its operator can reset it."),

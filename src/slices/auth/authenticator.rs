@@ -94,7 +94,7 @@ impl SliceAuthenticator {
             None => Err(AuthError::Invalid("The tenant of this credential no longer exists.")),
             Some(known) if known.is_over(now) => Err(AuthError::TenantClosed("This evaluation has ended.")),
             Some(known) => match known.status {
-                TenantStatus::Active => Ok(tenant.clone()),
+                TenantStatus::Active | TenantStatus::Filling => Ok(tenant.clone()),
                 TenantStatus::Suspended => Err(AuthError::TenantSuspended),
                 TenantStatus::Preparing => Err(AuthError::TenantClosed("The tenant is still being prepared. Retry in a moment.")),
                 TenantStatus::Deleting => Err(AuthError::Invalid("The tenant of this credential no longer exists.")),
@@ -251,6 +251,10 @@ impl Authenticator for SliceAuthenticator {
     }
 
     fn check_room(&self, tenant: TenantId) -> Result<(), AuthError> {
+        let known = self.tenants.cached(tenant)?;
+        if known.as_ref().as_ref().is_some_and(|tenant| tenant.status == TenantStatus::Filling) {
+            return Err(AuthError::BeingFilled);
+        }
         let most = self.tenants.evaluation_events();
         let events = self.store.read(|tx| self.tenants.events_of(tx, tenant))?;
         if events < most { Ok(()) } else { Err(AuthError::NoRoom { most }) }

@@ -11,7 +11,6 @@ use tenantd_base::{
     secrets::{Secret, digest},
 };
 use tenantd_directory::{self as directory, User, UserStatus};
-use tenantd_platform::{Tenant, TenantStatus};
 use tenantd_store::{WriteTx, events::Actor};
 
 use super::{
@@ -66,8 +65,7 @@ impl Users {
         browser: &Browser,
         now: Timestamp,
     ) -> Result<Result<Login, AuthError>, AuthError> {
-        let settled = |tenant: &Tenant| matches!(tenant.status, TenantStatus::Active | TenantStatus::Suspended);
-        let tenant = self.tenant_now(tx, key.0)?.filter(settled);
+        let tenant = self.tenant_now(tx, key.0)?.filter(|tenant| tenant.status.is_settled());
         let user = directory::user(tx, key.0, key.1)?;
         let (Some(tenant), Some(user)) = (tenant, user) else { return self.note_unknown_passkey(tx, now).map(Err) };
         // Of the contacts, only those with access to the portal sign in.
@@ -79,7 +77,7 @@ impl Users {
         let reason = match self.verify_factor(tx, &mut act, &user, &presented)? {
             Verdict::Blocked { retry_after_seconds } => return Ok(Err(AuthError::Throttled { retry_after_seconds })),
             Verdict::Wrong => RefusalReason::WrongPasskey,
-            Verdict::Right(_) if tenant.status != TenantStatus::Active => RefusalReason::TenantSuspended,
+            Verdict::Right(_) if !tenant.status.is_open() => RefusalReason::TenantSuspended,
             Verdict::Right(_) if user.status != UserStatus::Active => RefusalReason::AccountDisabled,
             Verdict::Right(method) => {
                 let step = self.sign_in_without_provider(tx, &mut act, user, &[method], browser)?;

@@ -17,7 +17,6 @@ use tenantd_base::{
     versions::ExpectedVersion,
 };
 use tenantd_directory::{self as directory, User};
-use tenantd_platform::TenantStatus;
 use tenantd_store::{
     Read, StoreError, WriteTx,
     events::{self, Act, Actor, ActorKind, Changes, Describe, Draft, EventKind},
@@ -207,8 +206,7 @@ impl Users {
         match (ACCESS.get(tx, &key)?, user) {
             (Some(access), Some(user)) if !access.counts_for(&user) => {
                 // A tenant that is being prepared or removed gets no events.
-                let is_settled = |status| matches!(status, TenantStatus::Active | TenantStatus::Suspended);
-                if !self.tenant(key.0)?.is_some_and(|tenant| is_settled(tenant.status)) {
+                if !self.tenant(key.0)?.is_some_and(|tenant| tenant.status.is_settled()) {
                     return Ok(());
                 }
                 let intent = self.tenants.guarding_intent(key.0, now, Actor::system("portal"));

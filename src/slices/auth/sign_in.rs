@@ -11,7 +11,7 @@
 
 use tenantd_base::{clock::Timestamp, id::TenantId, secrets::Secret};
 use tenantd_directory::{self as directory, User, UserStatus, normalize_email};
-use tenantd_platform::{Tenant, TenantError, TenantStatus};
+use tenantd_platform::{Tenant, TenantError};
 use tenantd_store::{Read, StoreError, WriteTx, events::Actor};
 
 use super::{
@@ -63,12 +63,12 @@ enum Outcome {
 impl Outcome {
     fn of(is_compared: bool, matches: bool, account: &Account, now: Timestamp) -> Self {
         let is_expired = account.credential.expires_at.is_some_and(|end| now >= end);
-        match (is_compared, matches, account.tenant.status) {
+        match (is_compared, matches, account.tenant.status.is_open()) {
             (false, ..) => Self::NotCompared,
             (true, false, _) => Self::Wrong,
-            (true, true, TenantStatus::Active) if is_expired => Self::Expired,
-            (true, true, TenantStatus::Active) => Self::Right,
-            (true, true, _) => Self::Closed,
+            (true, true, true) if is_expired => Self::Expired,
+            (true, true, true) => Self::Right,
+            (true, true, false) => Self::Closed,
         }
     }
 
@@ -122,7 +122,7 @@ impl Users {
     /// Whether users can sign in to the tenant now.
     pub(super) fn is_open(&self, tx: &impl Read, id: TenantId) -> Result<bool, StoreError> {
         match self.tenants.get(tx, id) {
-            Ok(tenant) => Ok(tenant.status == TenantStatus::Active),
+            Ok(tenant) => Ok(tenant.status.is_open()),
             Err(TenantError::Store(error)) => Err(error),
             Err(_) => Ok(false),
         }
@@ -156,8 +156,7 @@ impl Users {
         let mut accounts = Vec::new();
         for user in self.people(tx, email, named)?.into_iter().filter(|user| user.status == UserStatus::Active) {
             let key = (user.tenant_id, user.id);
-            let settled = |tenant: &Tenant| matches!(tenant.status, TenantStatus::Active | TenantStatus::Suspended);
-            let tenant = self.tenant(user.tenant_id)?.filter(settled);
+            let tenant = self.tenant(user.tenant_id)?.filter(|tenant| tenant.status.is_settled());
             if let (Some(tenant), Some(credential)) = (tenant, repo::CREDENTIALS.get(tx, &key)?) {
                 let sibling_failures = failures(tx, repo::sibling_failure_key(key), now)?;
                 let failures = failures(tx, repo::account_failure_key(key), now)?;

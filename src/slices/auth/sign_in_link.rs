@@ -14,7 +14,7 @@ use tenantd_base::{
     secrets::{Secret, digest},
 };
 use tenantd_directory::{self as directory, User, UserStatus, normalize_email};
-use tenantd_platform::{Tenant, TenantError, TenantStatus};
+use tenantd_platform::{Tenant, TenantError};
 use tenantd_store::{
     Read, StoreError, WriteTx,
     events::{Act, Actor},
@@ -31,7 +31,7 @@ const LINK_LIFE: Duration = Duration::from_hours(24);
 
 /// Whether users of the tenant can sign in with links now.
 fn takes_links(tenant: &Tenant, now: Timestamp) -> bool {
-    tenant.kind == TenantKind::Evaluation && tenant.status == TenantStatus::Active && !tenant.is_over(now)
+    tenant.kind == TenantKind::Evaluation && tenant.status.is_open() && !tenant.is_over(now)
 }
 
 /// Whether the link can sign the user in now. The account must not have changed since the link was issued.
@@ -100,8 +100,8 @@ impl Users {
 
     /// Returns the user of a link with their tenant, unless the tenant is being prepared or removed: it must get no events then.
     fn holder_of_link(&self, tx: &impl Read, link: &SignInLinkRecord) -> Result<Option<(User, Tenant)>, StoreError> {
-        let settled = |tenant: &Tenant| matches!(tenant.status, TenantStatus::Active | TenantStatus::Suspended);
-        let Some(tenant) = self.tenant_now(tx, link.tenant_id)?.filter(settled) else { return Ok(None) };
+        let tenant = self.tenant_now(tx, link.tenant_id)?.filter(|tenant| tenant.status.is_settled());
+        let Some(tenant) = tenant else { return Ok(None) };
         Ok(directory::user(tx, link.tenant_id, link.user_id)?.map(|user| (user, tenant)))
     }
 

@@ -27,7 +27,7 @@ use tenantd_store::{
 use super::{
     error::TenantError,
     evaluation::SampleGenerator,
-    model::{LifecycleJob, Work},
+    model::{LifecycleJob, TenantStatus, Work},
     repo,
     service::Tenants,
 };
@@ -56,6 +56,9 @@ impl From<TenantError> for TaskError {
 impl Lifecycle {
     /// Continues a job. Returns whether there is more to do at once.
     async fn continue_job(&self, tenant: TenantId, job: &LifecycleJob) -> Result<Done, TaskError> {
+        if job.work == Work::Prepare {
+            self.close_interrupted(tenant, job).await?;
+        }
         // Event numbers continue after a refill, because clients keep cursors.
         let goes = |rows: &&&dyn TenantRows| job.work != Work::Prepare || !rows.tables().contains(&catalog::EVENT_SEQUENCES);
         let rows: Vec<&'static dyn TenantRows> = self.rows.iter().filter(goes).copied().collect();
@@ -77,6 +80,16 @@ impl Lifecycle {
             Work::Prepare => self.fill(tenant, intent).await?,
         }
         Ok(Done::All)
+    }
+
+    /// Closes the tenant if an earlier filling was interrupted, because it is emptied next.
+    async fn close_interrupted(&self, tenant: TenantId, job: &LifecycleJob) -> Result<(), TaskError> {
+        let known = self.tenants.cached(tenant)?;
+        if known.as_ref().as_ref().is_none_or(|tenant| tenant.status != TenantStatus::Filling) {
+            return Ok(());
+        }
+        let intent = Intent::new(tenant, self.clock.now(), job.actor.clone());
+        Ok(self.store.write(move |tx| Tenants::begin_emptying(tx, &mut intent.begin(), tenant)).await?)
     }
 
     /// Fills an empty tenant. After an interruption, the tenant is emptied and filled again.

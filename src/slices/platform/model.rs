@@ -18,10 +18,24 @@ vocabulary! {
     Active "active",
     /// tenantd refuses all requests of the tenant. No data is lost.
     Suspended "suspended",
-    /// tenantd fills the tenant with sample data. The tenant is not usable yet.
+    /// tenantd removes what the tenant has, before it fills the tenant with sample data. The tenant is not usable yet.
     Preparing "preparing",
     /// tenantd removes the tenant with all of its data.
     Deleting "deleting",
+    /// tenantd fills the tenant with sample data. People can sign in and read what is there.
+    Filling "filling",
+}
+
+impl TenantStatus {
+    /// Whether the credentials of the tenant work.
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Active | Self::Filling)
+    }
+
+    /// Whether the data of the tenant stays: nothing empties or removes it. Only then does the tenant get events.
+    pub const fn is_settled(self) -> bool {
+        matches!(self, Self::Active | Self::Filling | Self::Suspended)
+    }
 }
 
 /// Background work on a whole tenant.

@@ -163,7 +163,7 @@ impl Tenants {
         }
         match tenant.status {
             TenantStatus::Active => {}
-            TenantStatus::Preparing => return Ok(tenant),
+            TenantStatus::Preparing | TenantStatus::Filling => return Ok(tenant),
             busy => return Err(TenantError::Busy(busy)),
         }
         tenant.clock_ahead = Duration::ZERO;
@@ -172,21 +172,30 @@ impl Tenants {
         Ok(tenant)
     }
 
-    /// Announces that the tenant is empty, before it is filled. Returns `None` if it should no longer be filled.
+    /// Closes a tenant whose filling was interrupted, before it is emptied and filled again.
+    pub(super) fn begin_emptying(tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
+        if let Some(mut tenant) = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Filling) {
+            change_status(tx, act, &mut tenant, TenantStatus::Preparing)?;
+        }
+        Ok(())
+    }
+
+    /// Announces that the tenant is empty, and opens it before it is filled. Returns `None` if it should no longer be filled.
     pub(super) fn begin_filling(
         tx: &mut WriteTx,
         act: &mut Act,
         id: TenantId,
     ) -> Result<Option<(Tenant, Evaluation)>, TenantError> {
         let tenant = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
-        let (Some(tenant), Some(evaluation)) = (tenant, repo::evaluation(tx, id)?) else { return Ok(None) };
+        let (Some(mut tenant), Some(evaluation)) = (tenant, repo::evaluation(tx, id)?) else { return Ok(None) };
+        change_status(tx, act, &mut tenant, TenantStatus::Filling)?;
         announce(tx, act, &EMPTIED, &tenant)?;
         Ok(Some((tenant, evaluation)))
     }
 
     pub(super) fn finish_filling(tx: &mut WriteTx, act: &mut Act, id: TenantId) -> Result<(), TenantError> {
-        let preparing = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Preparing);
-        let Some(mut tenant) = preparing else { return Ok(()) };
+        let filling = repo::get(tx, id)?.filter(|tenant| tenant.status == TenantStatus::Filling);
+        let Some(mut tenant) = filling else { return Ok(()) };
         change_status(tx, act, &mut tenant, TenantStatus::Active)?;
         repo::remove_job(tx, id)?;
         announce(tx, act, &READY, &tenant)

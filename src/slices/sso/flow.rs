@@ -19,7 +19,7 @@ use tenantd_directory::{
     self as directory, Directory, DirectoryError, LinkedIdentity, NewUser, Standing, User, UserStatus, normalize_email,
 };
 use tenantd_egress::{Audience, Egress};
-use tenantd_platform::{TenantError, TenantStatus, Tenants};
+use tenantd_platform::{TenantError, Tenants};
 use tenantd_store::{
     Read, Store, WriteTx,
     events::{Act, Actor},
@@ -187,7 +187,7 @@ impl SignOn {
 
     fn is_active(&self, tenant: TenantId) -> Result<bool, SsoError> {
         let tenant = self.tenants.cached(tenant)?;
-        Ok(tenant.as_ref().as_ref().is_some_and(|tenant| tenant.status == TenantStatus::Active))
+        Ok(tenant.as_ref().as_ref().is_some_and(|tenant| tenant.status.is_open()))
     }
 
     pub(super) fn client<'a>(&'a self, provider: &'a IdentityProvider, now: Timestamp) -> Result<ProviderClient<'a>, SsoError> {
@@ -302,7 +302,7 @@ impl SignOn {
             let mut act = intent.begin();
             // The provider, its domains and its tenant may have changed during the exchange.
             let is_open = match this.tenants.get(tx, key.0) {
-                Ok(tenant) => tenant.status == TenantStatus::Active,
+                Ok(tenant) => tenant.status.is_open(),
                 Err(TenantError::Store(error)) => return Err(error.into()),
                 Err(_) => false,
             };

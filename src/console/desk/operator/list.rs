@@ -16,7 +16,7 @@ use crate::{
     visitor::Visitor,
 };
 
-const STATUSES: [&str; 4] = ["active", "suspended", "preparing", "deleting"];
+const STATUSES: [&str; 5] = ["active", "suspended", "preparing", "filling", "deleting"];
 const HEADS: [&str; 7] = ["Name", "Slug", "Kind", "Status", "Events", "Last event", "Expires"];
 
 pub(super) async fn list(visitor: Visitor<'_>) -> Result<Reply, Refusal> {

@@ -31,7 +31,8 @@ async fn page(visitor: &Visitor<'_>, tenant: &Tenant, refusal: Option<&Refusal>)
         (trail(&[(HOME, "Operator"), (PATH, "Tenants")]))
         (head(tenant, visitor))
         (Shown { fields: &fields, refusal }.summary())
-        @if tenant.status == "preparing" { p.note role="note" { "tenantd writes the sample data. The credentials work when the tenant is active." } }
+        @if tenant.status == "preparing" { p.note role="note" { "tenantd removes the data of the tenant, before it writes the sample data again." } }
+        @if tenant.status == "filling" { p.note role="note" { "tenantd writes the sample data. The credentials can read, and can change something when the tenant is active." } }
         @if tenant.status == "deleting" { p.note role="note" { "tenantd deletes this tenant. It disappears when all of its records are removed." } }
         div.split {
             div {

@@ -21,6 +21,7 @@ use tenantd_http::{
     problem::Problem,
     reply::{Answer, Empty},
 };
+use tenantd_platform::TenantStatus;
 
 use super::{
     super::{
@@ -103,6 +104,9 @@ struct SessionTenant {
     kind: String,
     /// When the evaluation ends. Absent for other tenants, and for an evaluation without an end.
     expires_at: Option<Timestamp>,
+    /// Whether tenantd is still writing the sample data of the evaluation. Until it is complete, changes are refused with 503
+    /// `unavailable`. Absent otherwise.
+    filling: Option<bool>,
 }
 
 /// The identity and the scopes of the credential.
@@ -227,9 +231,16 @@ impl AuthApi {
         _without: Marked<WithoutFactor>,
     ) -> Result<Answer<SessionInfo>, Problem> {
         let id = auth.principal.tenant_id;
-        let end = self.users.tenants.cached(id)?.as_ref().as_ref().and_then(|tenant| tenant.expires_at);
-        let expires_at = end.map(|end| auth.context.guard_time_in(id, end));
-        Ok(Answer::new(&session_info(&auth.principal, expires_at)))
+        let known = self.users.tenants.cached(id)?;
+        let tenant = known.as_ref().as_ref();
+        let session_tenant = SessionTenant {
+            id,
+            name: auth.principal.tenant_name.clone(),
+            kind: TenantKind::name(auth.principal.tenant_kind).to_owned(),
+            expires_at: tenant.and_then(|tenant| tenant.expires_at).map(|end| auth.context.guard_time_in(id, end)),
+            filling: tenant.and_then(|tenant| (tenant.status == TenantStatus::Filling).then_some(true)),
+        };
+        Ok(Answer::new(&session_info(&auth.principal, session_tenant)))
     }
 }
 
@@ -248,7 +259,7 @@ pub(super) fn signed_in(context: &RequestContext, login: service::Login) -> Answ
         .with_header(http::header::CACHE_CONTROL, "no-store")
 }
 
-fn session_info(principal: &Principal, expires_at: Option<Timestamp>) -> SessionInfo {
+fn session_info(principal: &Principal, tenant: SessionTenant) -> SessionInfo {
     let (kind, id, name, email, role) = match &principal.identity {
         Identity::User { id, email, name, role, .. } => {
             (CredentialKind::User, Some(id.to_string()), name.clone(), Some(email.clone()), Some(*role))
@@ -269,12 +280,7 @@ fn session_info(principal: &Principal, expires_at: Option<Timestamp>) -> Session
         name,
         email,
         role,
-        tenant: SessionTenant {
-            id: principal.tenant_id,
-            name: principal.tenant_name.clone(),
-            kind: TenantKind::name(principal.tenant_kind).to_owned(),
-            expires_at,
-        },
+        tenant,
         second_factor_missing: principal.lacks_factor().then_some(true),
         scopes: principal.grants.iter().map(|scope| scope.name().to_owned()).collect(),
         organization_ids,

@@ -108,8 +108,9 @@ impl EvaluationsApi {
     /// Create an evaluation tenant
     ///
     /// Creates the tenant and fills it with sample data in the background: customers with their contacts and devices, three months
-    /// of tickets, a month of backups, a year of metrics, and two simulated clouds. Until that is done, the status is `preparing`
-    /// and the credentials do not work. tenantd deletes the tenant at `expires_at`.
+    /// of tickets, a month of backups, a year of metrics, and two simulated clouds. The status is first `preparing`, and the credentials
+    /// do not work. It is then `filling`: the credentials can read what is there, and changes are refused with 503. When the data is
+    /// complete, the status is `active`. tenantd deletes the tenant at `expires_at`.
     #[oai(path = "/evaluations", method = "post", operation_id = "create_evaluation")]
     async fn create_evaluation(
         &self,
@@ -142,7 +143,8 @@ impl EvaluationsApi {
     /// Reset an evaluation tenant
     ///
     /// Restores the state after creation: removes all changes made by visitors and generates the sample data again. The credentials
-    /// that its creation returned keep working. Until the reset is done, the status is `preparing`.
+    /// that its creation returned keep working. The status is `preparing` while tenantd removes data, and then `filling` until the sample data
+    /// is complete.
     #[oai(path = "/tenants/:id/reset", method = "post", operation_id = "reset_tenant")]
     async fn reset_tenant(
         &self,
