@@ -118,13 +118,33 @@ struct NewEndpoint {
     old: OldEndpoint,
     owner: Option<Author>,
     legacy_since: Option<Timestamp>,
+    owner_scopes: Option<Vec<String>>,
 }
 
 impl Record for NewEndpoint {
+    const VERSION: u8 = 4;
+}
+
+/// An endpoint in stored version 3.
+#[derive(Serialize, Deserialize)]
+struct UnboundedEndpoint {
+    old: OldEndpoint,
+    owner: Option<Author>,
+    legacy_since: Option<Timestamp>,
+}
+
+impl Record for UnboundedEndpoint {
     const VERSION: u8 = 3;
+
+    fn upgrade(_: u8, fields: &[u8]) -> Result<Self, String> {
+        let NewEndpoint { old, owner, legacy_since, .. } = decode_fields(fields)?;
+        Ok(Self { old, owner, legacy_since })
+    }
 }
 
 static OLD_ENDPOINTS: Table<(TenantId, WebhookId), OldEndpoint> = Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
+static UNBOUNDED_ENDPOINTS: Table<(TenantId, WebhookId), UnboundedEndpoint> =
+    Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
 static NEW_ENDPOINTS: Table<(TenantId, WebhookId), NewEndpoint> = Table::new(catalog::WEBHOOKS, &[]).counting(Counts::Records);
 
 /// Stores all workflows and endpoints in the form of the older release. Returns the number of each.
@@ -339,4 +359,30 @@ async fn the_operator_can_stop_records_without_an_owner() {
     }
     assert_eq!(bench.deliveries(1, [0, 0, 0]).await, [0, 0, 0]);
     drop(bench.app.stop().await);
+}
+
+#[tokio::test]
+async fn endpoints_without_stored_scopes_get_those_of_their_owner() {
+    let setup = setup();
+    let app = TestApp::start(tempfile::tempdir().unwrap(), &setup, Timestamp::from_millis(1_767_225_600_000)).await;
+    let tenant = app.tenant("acme").await;
+    let body = json!({"name": "hook", "url": "http://127.0.0.1:1/", "events": ["*"]});
+    tenant.key(&["webhooks:*", "tickets:read"]).await.post(WEBHOOKS).json(body).send().await.ok(201);
+    let scopes = |app: &TestApp| {
+        let found = app.running().app.store.read(|tx| NEW_ENDPOINTS.list(tx, &KeyRange::ALL, usize::MAX)).unwrap();
+        found.into_iter().map(|(_, endpoint)| endpoint.owner_scopes).collect::<Vec<_>>()
+    };
+    let stored = scopes(&app);
+    assert_eq!(stored, [Some(vec!["tickets:read".to_owned(), "webhooks:read".to_owned(), "webhooks:write".to_owned()])]);
+    let forget = |tx: &mut WriteTx| {
+        for (key, NewEndpoint { old, owner, legacy_since, .. }) in NEW_ENDPOINTS.list(tx, &KeyRange::ALL, usize::MAX)? {
+            UNBOUNDED_ENDPOINTS.put(tx, &key, &UnboundedEndpoint { old, owner, legacy_since })?;
+        }
+        Ok::<_, StoreError>(())
+    };
+    app.running().app.store.write(forget).await.unwrap();
+    let (directory, now) = app.stop().await;
+    let app = TestApp::start(directory, &setup, now).await;
+    assert_eq!(scopes(&app), stored);
+    app.stop().await;
 }

@@ -13,6 +13,8 @@ use tokio::sync::Semaphore;
 
 use crate::harness::{Endpoint, Received, Receiver, Script, Setup, TestApp, with_app};
 
+const KEYS: &str = "/api/admin/api-keys";
+
 fn name_of(received: &Received) -> String {
     received.json()["data"]["api_key"]["name"].as_str().unwrap().to_owned()
 }
@@ -41,6 +43,49 @@ async fn a_resumed_endpoint_gets_its_queue_in_order() {
         assert!(names.is_sorted(), "{names:?}");
         endpoint.until(|found| found.iter().all(|delivery| delivery["status"] == "delivered")).await;
         assert_eq!(endpoint.read().await["health"]["pending"], 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_endpoint_does_not_follow_its_owner_to_more_rights() {
+    with_app(async |app| {
+        let receiver = Receiver::always(200).await;
+        let tenant = app.evaluation_tenant("acme").await;
+        let admin = tenant.key(&["*"]).await;
+        let made = admin.post(KEYS).json(json!({"name": "weak", "scopes": ["webhooks:*"]})).send().await.ok(201).clone();
+        let (key, weak) =
+            (format!("{KEYS}/{}", made["id"].as_str().unwrap()), app.anonymous().bearer(made["key"].as_str().unwrap()));
+        let Endpoint { path, .. } = Endpoint::of(weak, &receiver.url(), json!({"events": ["*"]})).await;
+        let endpoint = Endpoint { admin, path };
+        // The names of new keys that the receiver got before the event of a change.
+        let names_before = async |description: &str| {
+            let change = json!({"description": description});
+            endpoint.admin.put(&endpoint.path).json(change).send().await.ok(200);
+            let mut names = Vec::new();
+            loop {
+                let received = receiver.next().await;
+                let body = received.json();
+                match body["type"].as_str().unwrap() {
+                    "api_key.created" => names.push(name_of(&received)),
+                    "webhook.updated" if body["data"]["webhook"]["description"] == description => return names,
+                    _ => {}
+                }
+            }
+        };
+
+        // The key belongs to the administrator now, and gets more rights.
+        let rotated = endpoint.admin.post(&format!("{key}/rotate")).json(json!({"overlap_seconds": 0})).send().await;
+        let strong = app.anonymous().bearer(rotated.ok(200)["key"].as_str().unwrap());
+        endpoint.admin.put(&key).json(json!({"scopes": ["webhooks:*", "api_keys:read"]})).send().await.ok(200);
+        tenant.new_key("not for the endpoint", &["*"]).await;
+        assert_eq!(names_before("first").await, Vec::<String>::new());
+
+        // A caller that sends the subscription again extends it to what they can read.
+        strong.put(&endpoint.path).json(json!({"events": ["*"]})).send().await.ok(200);
+        tenant.new_key("for the endpoint", &["*"]).await;
+        assert_eq!(names_before("second").await, ["for the endpoint"]);
+        assert!(receiver.is_quiet().await);
     })
     .await;
 }

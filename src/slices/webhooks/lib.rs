@@ -163,10 +163,16 @@ impl Webhooks {
         tasks.spawn(self.core.dispatch.task());
     }
 
-    /// Marks endpoints that an older release stored without an owner, before anything is sent to them. Returns how many it found.
+    /// Settles the endpoints of older releases before anything is sent to them: stores the scopes of their owners, and marks those
+    /// without an owner. Returns how many have none.
     pub async fn adopt(&self) -> Result<u64, WebhookError> {
         const AT_ONCE: usize = 256;
-        let Core { store, clocks, .. } = self.core.as_ref();
+        let Core { store, clocks, subscriptions, .. } = self.core.as_ref();
+        for endpoint in store.read(repo::unbounded)? {
+            let Some(owner) = &endpoint.owner else { continue };
+            let (key, held) = ((endpoint.tenant_id, endpoint.id), subscriptions.holder_rights(endpoint.tenant_id, owner)?.scopes());
+            store.write(move |tx| repo::bound(tx, key, held)).await?;
+        }
         let unowned = store.read(repo::unowned)?;
         for keys in unowned.chunks(AT_ONCE) {
             let noted: Vec<_> = keys.iter().map(|key| (*key, clocks.now(key.0))).collect();

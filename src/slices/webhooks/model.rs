@@ -6,6 +6,7 @@ use data_encoding::BASE64;
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
+    access::Grants,
     clock::Timestamp,
     entropy::Entropy,
     fault::Fault,
@@ -125,6 +126,10 @@ pub struct Endpoint {
     /// none.
     #[serde(default)]
     pub legacy_since: Option<Timestamp>,
+    /// The scopes that the owner had when the owner last chose where events go, by name. The endpoint receives nothing that needs others,
+    /// even if the owner has them now. `None` for an endpoint of a release that did not store them.
+    #[serde(default)]
+    pub owner_scopes: Option<Vec<String>>,
 }
 
 /// The target that the values of custom headers are bound to.
@@ -133,6 +138,21 @@ pub fn header_target(url: &str, ca_certificate_pem: Option<&str>) -> SecretTarge
 }
 
 impl Endpoint {
+    /// Makes somebody with these scopes the owner.
+    pub fn set_owner(&mut self, owner: Actor, held: Grants) {
+        self.owner = Some(owner);
+        self.set_owner_scopes(held);
+    }
+
+    pub fn set_owner_scopes(&mut self, held: Grants) {
+        self.owner_scopes = Some(held.iter().map(|scope| scope.name().to_owned()).collect());
+    }
+
+    /// The scopes that bound what the endpoint receives, in addition to the current rights of its owner.
+    pub fn bounds(&self) -> Grants {
+        Grants::from_patterns(self.owner_scopes.iter().flatten().map(String::as_str))
+    }
+
     pub fn header_target(&self) -> SecretTarget {
         header_target(&self.url, self.ca_certificate_pem.as_deref())
     }

@@ -5,6 +5,7 @@ pub(super) mod portable;
 use serde::{Deserialize, Serialize};
 
 use tenantd_base::{
+    access::Grants,
     clock::Timestamp,
     id::{TenantId, WebhookId},
     secrets::{SealError, SealedPlace, TargetDigest},
@@ -21,13 +22,16 @@ use super::{health::Health, model::Endpoint};
 pub(super) type EndpointKey = (TenantId, WebhookId);
 
 impl Record for Endpoint {
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 
-    /// Version 1 had no owner and no `legacy_since`. Version 2 had no `legacy_since`.
+    /// Version 1 had no owner. Version 2 had no `legacy_since`. Version 3 had no `owner_scopes`.
     fn upgrade(version: u8, fields: &[u8]) -> Result<Self, String> {
+        let (no_owner, not_legacy) = (codec::encode_fields(&None::<Actor>)?, codec::encode_fields(&None::<Timestamp>)?);
+        let no_scopes = codec::encode_fields(&None::<Vec<String>>)?;
         match version {
-            1 => codec::decode_fields(&[fields, &codec::encode_fields(&(None::<Actor>, None::<Timestamp>))?].concat()),
-            2 => codec::decode_fields(&[fields, &codec::encode_fields(&None::<Timestamp>)?].concat()),
+            1 => codec::decode_fields(&[fields, &no_owner, &not_legacy, &no_scopes].concat()),
+            2 => codec::decode_fields(&[fields, &not_legacy, &no_scopes].concat()),
+            3 => codec::decode_fields(&[fields, &no_scopes].concat()),
             _ => Err(format!("format version {version} is not known to this release")),
         }
     }
@@ -125,6 +129,29 @@ pub(super) fn list(tx: &impl Read, tenant: TenantId) -> Result<Vec<Endpoint>, St
         Ok(Flow::Continue)
     })?;
     Ok(found)
+}
+
+/// Endpoints of all tenants with an owner whose scopes are not stored.
+pub(super) fn unbounded(tx: &impl Read) -> Result<Vec<Endpoint>, StoreError> {
+    let mut found = Vec::new();
+    ENDPOINTS.scan(tx, &KeyRange::ALL, Direction::Forward, |_, endpoint| {
+        if endpoint.owner.is_some() && endpoint.owner_scopes.is_none() {
+            found.push(endpoint);
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Stores the scopes of an endpoint's owner, unless somebody has done so since.
+pub(super) fn bound(tx: &mut WriteTx, key: EndpointKey, held: Grants) -> Result<(), StoreError> {
+    match get(tx, key)?.filter(|endpoint| endpoint.owner_scopes.is_none()) {
+        Some(mut endpoint) => {
+            endpoint.set_owner_scopes(held);
+            ENDPOINTS.put(tx, &key, &endpoint)
+        }
+        None => Ok(()),
+    }
 }
 
 /// Endpoints of all tenants that have no owner and are not marked as legacy yet.
@@ -232,6 +259,7 @@ mod tests {
             version: 3,
             owner: Some(Actor { kind: ActorKind::ApiKey, id: "key_x".to_owned(), name: "Robot".to_owned() }),
             legacy_since: Some(at),
+            owner_scopes: Some(vec!["tickets:read".to_owned(), "webhooks:write".to_owned()]),
         };
         assert_golden("webhook", &endpoint);
         let mut health = Health::default();

@@ -134,9 +134,11 @@ impl Service {
             updated_at: act.now,
             after_seq: 0,
             version: 1,
-            owner: Some(act.actor.clone()),
+            owner: None,
             legacy_since: None,
+            owner_scopes: None,
         };
+        endpoint.set_owner(act.actor.clone(), held);
         endpoint.after_seq = announce(tx, act, &CREATED, &endpoint, None)?;
         repo::put(tx, &endpoint)?;
         Ok((endpoint, secret))
@@ -201,8 +203,8 @@ impl Service {
         if lacking == Grants::NONE { Ok(()) } else { Err(WebhookError::NotReadable(Box::new(Lacking::scopes(lacking)))) }
     }
 
-    /// A caller that changes the destination or the subscription becomes the endpoint's owner. Other changes keep the owner,
-    /// because they send nothing to a new receiver.
+    /// A caller that changes the destination or the subscription becomes the endpoint's owner, and so does one that sends the same
+    /// subscription with more scopes. Other changes keep the owner, because they send nothing to a new receiver.
     pub(super) fn update(
         &self,
         tx: &mut WriteTx,
@@ -257,15 +259,17 @@ impl Service {
         if reset {
             reset_health(tx, (act.tenant_id, id))?;
         }
-        if after == before {
-            return Ok(Updated { endpoint: before, reset, enabled: false });
-        }
         let route = |endpoint: &Endpoint| {
             let Endpoint { url, events, filter, headers, ca_certificate_pem, .. } = endpoint.clone();
             (url, events, filter, headers, ca_certificate_pem)
         };
-        if route(&before) != route(&after) {
-            after.owner = Some(act.actor.clone());
+        // The same subscription from a caller with more scopes receives more.
+        let extends = change.events.is_some() && held.covers(before.bounds()) && held != before.bounds();
+        if route(&before) != route(&after) || extends {
+            after.set_owner(act.actor.clone(), held);
+        }
+        if after == before {
+            return Ok(Updated { endpoint: before, reset, enabled: false });
         }
         Self::store_change(tx, act, &before, &mut after)?;
         if after.status != before.status && matches!(after.status, EndpointStatus::Disabled(_)) {
@@ -321,11 +325,12 @@ impl Service {
     pub(super) fn pause(
         tx: &mut WriteTx,
         act: &mut Act,
+        held: Grants,
         id: WebhookId,
         expected: &ExpectedVersion,
     ) -> Result<Endpoint, WebhookError> {
         act.use_reserve();
-        Self::change_status(tx, act, id, expected, |status| match status {
+        Self::change_status(tx, act, held, id, expected, |status| match status {
             EndpointStatus::Active | EndpointStatus::Paused => Some(EndpointStatus::Paused),
             EndpointStatus::Disabled(_) => None,
         })
@@ -334,10 +339,11 @@ impl Service {
     pub(super) fn resume(
         tx: &mut WriteTx,
         act: &mut Act,
+        held: Grants,
         id: WebhookId,
         expected: &ExpectedVersion,
     ) -> Result<Endpoint, WebhookError> {
-        Self::change_status(tx, act, id, expected, |status| match status {
+        Self::change_status(tx, act, held, id, expected, |status| match status {
             EndpointStatus::Active | EndpointStatus::Paused => Some(EndpointStatus::Active),
             EndpointStatus::Disabled(_) => None,
         })
@@ -347,6 +353,7 @@ impl Service {
     pub(super) fn enable(
         tx: &mut WriteTx,
         act: &mut Act,
+        held: Grants,
         id: WebhookId,
         expected: &ExpectedVersion,
     ) -> Result<Endpoint, WebhookError> {
@@ -360,7 +367,7 @@ impl Service {
             return Ok(before);
         }
         let mut after = Endpoint { status: EndpointStatus::Active, ..before.clone() };
-        take_ownership(act, &mut after);
+        take_ownership(act, held, &mut after);
         Self::store_change(tx, act, &before, &mut after)?;
         Ok(after)
     }
@@ -368,6 +375,7 @@ impl Service {
     fn change_status(
         tx: &mut WriteTx,
         act: &mut Act,
+        held: Grants,
         id: WebhookId,
         expected: &ExpectedVersion,
         next: impl FnOnce(EndpointStatus) -> Option<EndpointStatus>,
@@ -383,7 +391,7 @@ impl Service {
         }
         let mut after = Endpoint { status, ..before.clone() };
         if status == EndpointStatus::Active {
-            take_ownership(act, &mut after);
+            take_ownership(act, held, &mut after);
         }
         Self::store_change(tx, act, &before, &mut after)?;
         Ok(after)
@@ -440,9 +448,9 @@ fn set<T: Clone>(field: &mut T, value: Option<&T>) {
 }
 
 /// An endpoint from an unverified import has no real owner. The caller that activates it becomes the owner.
-fn take_ownership(act: &Act, endpoint: &mut Endpoint) {
+fn take_ownership(act: &Act, held: Grants, endpoint: &mut Endpoint) {
     if endpoint.owner.as_ref().is_some_and(|owner| owner.kind == ActorKind::Agent) {
-        endpoint.owner = Some(act.actor.clone());
+        endpoint.set_owner(act.actor.clone(), held);
     }
 }
 

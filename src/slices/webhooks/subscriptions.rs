@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use tenantd_base::{
-    access::{Grants, TenantKind},
-    authority::Within,
+    access::{Grants, Scope, TenantKind},
+    authority::{Authority, Within},
     clock::Timestamp,
     clocks::Clocks,
     id::TenantId,
@@ -66,6 +66,8 @@ pub(super) struct Target {
     patterns: Vec<EventPattern>,
     filter: EventFilter,
     owner: Option<Actor>,
+    /// The scopes that the owner had when the route was saved.
+    bounds: Grants,
     legacy_since: Option<Timestamp>,
 }
 
@@ -151,8 +153,16 @@ pub(super) struct Subscriptions {
 struct ReadAccess {
     /// `None` for a holder without tenant-wide access, because events belong to no organization.
     kinds: Option<Readable>,
+    /// Whether it may create endpoints.
+    has_endpoints: bool,
     /// When these rights expire.
     until: Option<Timestamp>,
+}
+
+impl ReadAccess {
+    fn reads(&self, kind: &str, now: Timestamp) -> bool {
+        self.until.is_none_or(|until| now < until) && self.kinds.as_ref().is_some_and(|kinds| kinds.has(kind))
+    }
 }
 
 impl Subscriptions {
@@ -162,11 +172,16 @@ impl Subscriptions {
         Self { store, sealer, kinds, tenants, compiled, holders, clocks, readable }
     }
 
-    /// Whether the endpoint's owner may read events of this kind now. During a grace period, an endpoint of an older release works
-    /// without an owner.
+    /// Whether the endpoint's owner may send events of this kind to it: the owner could read them when the route was saved, can read
+    /// them now, and may still have endpoints. So nobody sets up an endpoint in a weak account or key and waits until it becomes
+    /// strong. During a grace period, an endpoint of an older release works without an owner.
     pub(super) fn may_read(&self, target: &Target, kind: &str) -> Result<bool, StoreError> {
         match (&target.owner, target.legacy_since) {
-            (Some(owner), _) => self.reads(target.key.0, owner, kind),
+            (Some(_), _) if !target.bounds.covers(self.kinds.reads(kind)) => Ok(false),
+            (Some(owner), _) => {
+                let access = self.access(target.key.0, owner)?;
+                Ok(access.has_endpoints && access.reads(kind, self.clocks.now(target.key.0)))
+            }
             (None, Some(since)) => Ok(self.clocks.now(target.key.0) < self.holders.grace_ends(since)),
             (None, None) => Ok(false),
         }
@@ -174,14 +189,21 @@ impl Subscriptions {
 
     /// Whether a user or key may read events of this kind now.
     pub(super) fn reads(&self, tenant: TenantId, holder: &Actor, kind: &str) -> Result<bool, StoreError> {
-        let now = self.clocks.now(tenant);
-        let access = self.readable.get(&self.store, (tenant, holder.id.clone()), || {
-            let rights = self.store.read(|tx| self.holders.authority(tx, tenant, holder, now))?;
+        Ok(self.access(tenant, holder)?.reads(kind, self.clocks.now(tenant)))
+    }
+
+    fn access(&self, tenant: TenantId, holder: &Actor) -> Result<Arc<ReadAccess>, StoreError> {
+        self.readable.get(&self.store, (tenant, holder.id.clone()), || {
+            let rights = self.holder_rights(tenant, holder)?;
             let whole = rights.scopes() != Grants::NONE && *rights.organizations() == Within::All;
-            Ok::<_, StoreError>(ReadAccess { kinds: whole.then(|| self.kinds.readable(rights.scopes())), until: rights.until() })
-        })?;
-        let lasts = access.until.is_none_or(|until| now < until);
-        Ok(lasts && access.kinds.as_ref().is_some_and(|kinds| kinds.has(kind)))
+            let kinds = whole.then(|| self.kinds.readable(rights.scopes()));
+            Ok(ReadAccess { kinds, has_endpoints: rights.scopes().allows(Scope::WebhooksWrite), until: rights.until() })
+        })
+    }
+
+    /// The current rights of a user or key.
+    pub(super) fn holder_rights(&self, tenant: TenantId, holder: &Actor) -> Result<Authority, StoreError> {
+        self.store.read(|tx| self.holders.authority(tx, tenant, holder, self.clocks.now(tenant)))
     }
 
     pub(super) fn of_tenant(&self, tenant: TenantId) -> Result<Arc<Vec<Arc<Target>>>, StoreError> {
@@ -249,6 +271,7 @@ impl Subscriptions {
             patterns: endpoint.events.iter().filter_map(|text| self.kinds.parse(text).ok()).collect(),
             filter: endpoint.filter.clone(),
             owner: endpoint.owner.clone(),
+            bounds: endpoint.bounds(),
             legacy_since: endpoint.legacy_since,
         })
     }
@@ -295,6 +318,7 @@ mod tests {
                 patterns: Vec::new(),
                 filter: EventFilter::default(),
                 owner: None,
+                bounds: Grants::NONE,
                 legacy_since: None,
             }
         }

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use poem_openapi::{OpenApi, param::Path};
 
-use tenantd_base::{id::WebhookId, versions::ExpectedVersion};
+use tenantd_base::{access::Grants, id::WebhookId, versions::ExpectedVersion};
 use tenantd_http::{
     idempotency::IdempotencyKey,
     input::OptionalBody,
@@ -41,7 +41,7 @@ const DEFAULT_GRACE_SECONDS: u32 = 86_400;
 /// A test must end within the time limit of a request.
 const LONGEST_TEST: Duration = Duration::from_secs(20);
 
-type Transition = fn(&mut WriteTx, &mut Act, WebhookId, &ExpectedVersion) -> Result<Endpoint, WebhookError>;
+type Transition = fn(&mut WriteTx, &mut Act, Grants, WebhookId, &ExpectedVersion) -> Result<Endpoint, WebhookError>;
 
 pub(crate) struct OperationsApi {
     pub(crate) core: Arc<Core>,
@@ -159,11 +159,11 @@ impl OperationsApi {
         idempotency_key: IdempotencyKey,
     ) -> Result<Changed<Webhook>, Problem> {
         let key = (auth.principal.tenant_id, id.0);
-        let (core, missed) = (self.core.clone(), self.core.missed(key).await?);
+        let (core, held, missed) = (self.core.clone(), auth.principal.grants, self.core.missed(key).await?);
         let reply = idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
                 let was_active = repo::get(tx, key)?.is_some_and(|before| before.status == EndpointStatus::Active);
-                let endpoint = Service::enable(tx, act, id.0, &if_match)?;
+                let endpoint = Service::enable(tx, act, held, id.0, &if_match)?;
                 let mut shown = show(&core, tx, endpoint, act.now)?;
                 shown.missed = missed.filter(|_| !was_active).map(|missed| MissedEvents::new(id.0, &missed));
                 Ok::<_, WebhookError>(Changed::new(&shown, shown.version))
@@ -183,10 +183,10 @@ impl OperationsApi {
         idempotency_key: IdempotencyKey,
         transition: Transition,
     ) -> Result<Changed<Webhook>, Problem> {
-        let core = self.core.clone();
+        let (core, held) = (self.core.clone(), auth.principal.grants);
         idempotency_key
             .run(auth.context.intent(&auth.principal), move |tx, act| {
-                let endpoint = transition(tx, act, id, &if_match)?;
+                let endpoint = transition(tx, act, held, id, &if_match)?;
                 let shown = show(&core, tx, endpoint, act.now)?;
                 Ok::<_, WebhookError>(Changed::new(&shown, shown.version))
             })

@@ -205,6 +205,7 @@ mod tests {
             version: 1,
             owner: None,
             legacy_since: None,
+            owner_scopes: None,
         };
         let binding = endpoint.headers_binding(KEY);
         endpoint.headers = Some(seal(&if bound { binding } else { Binding { target: None, ..binding } }));
