@@ -1,5 +1,7 @@
 //! An account that a weaker manager has opened loses everything that signs in as it when it gets rights that this manager lacks.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::{
@@ -11,6 +13,8 @@ use crate::{
 
 const USERS: &str = "/api/admin/users";
 const ROLES: &str = "/api/admin/roles";
+const KEYS: &str = "/api/admin/api-keys";
+const OWN_KEYS: &str = "/api/auth/own-keys";
 
 fn path(user: &Value) -> String {
     format!("{USERS}/{}", user["id"].as_str().unwrap())
@@ -78,6 +82,34 @@ async fn every_gain_of_rights_closes_an_account_that_a_weaker_manager_has_opened
         let session = opened(app, &helper, &limited).await;
         admin.put(&path(&limited)).json(json!({"organization_ids": null})).send().await.ok(200);
         assert_eq!(is_open(app, &session, &limited).await, [true, true], "the helper covers the whole tenant");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_that_were_made_in_an_opened_account_end_with_it() {
+    with_app(async |app| {
+        let tenant = app.tenant("acme").await;
+        let admin = tenant.admin().await;
+        let body = json!({"name": "Weak", "scopes": ["tickets:read", "api_keys:*"]});
+        let weak = admin.post(ROLES).json(body).send().await.ok(201)["id"].clone();
+        let helper = tenant.key(&["users:*", "tickets:read", "api_keys:*"]).await;
+        let user = staff(&admin, "user", &weak).await;
+        let made = async |session: &Actor, path: &str, name: &str| {
+            let body = json!({"name": name, "scopes": ["tickets:read"]});
+            session.post(path).json(body).send().await.ok(201)["id"].as_str().unwrap().to_owned()
+        };
+        let session = opened(app, &admin, &user).await;
+        let before = [made(&session, OWN_KEYS, "own").await, made(&session, KEYS, "program").await];
+        app.advance(Duration::from_mins(1));
+        let session = opened(app, &helper, &user).await;
+        let since = [made(&session, OWN_KEYS, "own since").await, made(&session, KEYS, "program since").await];
+        admin.put(&path(&user)).json(json!({"role": "admin"})).send().await.ok(200);
+
+        let shown = async |id: &str| admin.get(&format!("{KEYS}/{id}")).send().await.ok(200).clone();
+        assert_eq!((&shown(&before[0]).await["status"], &shown(&before[1]).await["status"]), (&json!("active"), &json!("active")));
+        assert_eq!(shown(&since[0]).await["status"], "revoked");
+        assert_eq!(shown(&since[1]).await["paused"]["reason"], "access_ended");
     })
     .await;
 }

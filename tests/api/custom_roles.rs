@@ -8,6 +8,7 @@ use crate::harness::{Actor, PASSWORD, Tenant, TestApp, with_app};
 
 const ROLES: &str = "/api/admin/roles";
 const USERS: &str = "/api/admin/users";
+const POLICY: &str = "/api/admin/sign-in-policy";
 
 async fn role(actor: &Actor, name: &str, scopes: &[&str]) -> Value {
     actor.post(ROLES).json(json!({"name": name, "scopes": scopes})).send().await.ok(201).clone()
@@ -65,7 +66,14 @@ async fn a_member_has_the_scopes_of_the_role_and_loses_them_at_once() {
         assert_eq!((refused.problem(409), &refused.body["dependents"]), ("in_use", &json!({"users": 1})));
         assert_eq!(refused.body["detail"], "Users with this role: 1. Give them another one with PUT /api/admin/users/{id}.");
         admin.put(&path(USERS, &user)).json(json!({"role": "viewer"})).send().await.ok(200);
+        let policy = json!({"second_factor": {"required_for": ["technician", desk["id"]]}});
+        admin.put(POLICY).json(policy.clone()).send().await.ok(200);
         assert_eq!(admin.delete(&path(ROLES, &desk)).send().await.status, 204);
+        let left = admin.get(POLICY).send().await.ok(200).clone();
+        assert_eq!((&left["second_factor"]["required_for"], &left["version"]), (&json!(["technician"]), &json!(2)));
+        let unknown = admin.put(POLICY).json(policy.clone()).send().await;
+        assert_eq!(unknown.problem(422), "validation_failed");
+        assert_eq!(unknown.field_errors(), [("/second_factor/required_for/1".to_owned(), "unknown_reference".to_owned())]);
         let gone = admin.put(&path(USERS, &user)).json(json!({"role": desk["id"]})).send().await;
         assert_eq!(gone.problem(422), "validation_failed");
         assert_eq!(gone.field_errors(), [("/role".to_owned(), "unknown_reference".to_owned())]);

@@ -167,6 +167,8 @@ vocabulary! {
     Revoked "owner_revoked",
     /// The owner of a key from an older release does not cover it, and the grace period is over.
     Legacy "legacy",
+    /// Somebody who lacks rights of the owner could have made the key in the owner's account.
+    AccessEnded "access_ended",
 }
 
 /// Whether the owner of a key is known to have covered it when they became its owner.

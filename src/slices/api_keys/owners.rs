@@ -117,7 +117,7 @@ impl KeyOwners {
         match reason {
             PauseReason::Removed => self.service.revoke_personal_keys(tx, act, user)?,
             PauseReason::Disabled => self.service.pause_personal_keys(tx, act, user)?,
-            PauseReason::Demoted | PauseReason::Revoked | PauseReason::Legacy => {}
+            PauseReason::Demoted | PauseReason::Revoked | PauseReason::Legacy | PauseReason::AccessEnded => {}
         }
         let covers = |key: &ApiKey| kept.is_some_and(|(kept, tenant_kind)| kept.covers(&key.weight(tenant_kind)));
         self.service.pause_owned(tx, act, &user.to_string(), reason, |key| key.person.is_some() || covers(key))
@@ -125,6 +125,14 @@ impl KeyOwners {
 }
 
 impl KeyOwners {
+    /// Ends what somebody may hold who had access to the account of a user since then: revokes the personal keys that were created
+    /// since, and pauses the owned keys whose secret is as new.
+    pub fn end_keys_since(&self, tx: &mut WriteTx, act: &mut Act, user: UserId, since: Timestamp) -> Result<(), ApiKeyError> {
+        self.service.revoke_personal_keys_since(tx, act, user, since)?;
+        let is_older = |key: &ApiKey| key.rotated_at.unwrap_or(key.created_at) < since;
+        self.service.pause_owned(tx, act, &user.to_string(), PauseReason::AccessEnded, |key| key.person.is_some() || is_older(key))
+    }
+
     /// Revokes the live personal keys of a user.
     pub fn revoke_personal_keys(&self, tx: &mut WriteTx, act: &mut Act, user: UserId) -> Result<(), ApiKeyError> {
         self.service.revoke_personal_keys(tx, act, user)

@@ -6,6 +6,7 @@
 use tenantd_base::{
     access::{Grants, Identity, Principal},
     authority::Lacking,
+    clock::Timestamp,
     id::{ApiKeyId, TenantId, UserId},
     versions::ExpectedVersion,
 };
@@ -102,7 +103,18 @@ impl Service {
 
     /// Revokes the live keys of a person who is removed.
     pub(super) fn revoke_personal_keys(&self, tx: &mut WriteTx, act: &mut Act, person: UserId) -> Result<(), ApiKeyError> {
-        for key in live(tx, act.tenant_id, person)? {
+        self.revoke_personal_keys_since(tx, act, person, Timestamp::EPOCH)
+    }
+
+    /// Revokes the live keys of a person that were created since then. Personal keys are not rotated.
+    pub(super) fn revoke_personal_keys_since(
+        &self,
+        tx: &mut WriteTx,
+        act: &mut Act,
+        person: UserId,
+        since: Timestamp,
+    ) -> Result<(), ApiKeyError> {
+        for key in live(tx, act.tenant_id, person)?.into_iter().filter(|key| key.created_at >= since) {
             self.revoke(tx, act, key.id, &ExpectedVersion::Any)?;
         }
         Ok(())

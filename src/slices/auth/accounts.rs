@@ -133,7 +133,7 @@ impl Users {
             manager.check_place(role)?;
         }
         let user = self.directory.create_user(tx, act, new)?;
-        note_opener(tx, &user, &manager.opener(act), true)?;
+        note_opener(tx, &user, &manager.opener(act), true, act.now)?;
         let sets_password = user.role().is_some() && self.required_sign_on(tx, &user)?.is_none();
         let token = if sets_password { Some(issue(tx, act, &user)?) } else { None };
         Ok((user, token))
@@ -245,7 +245,7 @@ impl Users {
         let user = account(tx, act, id)?;
         let manager = manager.now(tx, act)?;
         manager.check_act_through(tx, &user)?;
-        note_opener(tx, &user, &manager.opener(act), false)?;
+        note_opener(tx, &user, &manager.opener(act), false, act.now)?;
         let is_own = check_own_factor(tx, act, own, &user)?;
         if is_own && is_required(tx, &user)? {
             return Err(FactorError::OwnFactorsRequired.into());
@@ -266,7 +266,7 @@ impl Users {
         user.role().ok_or(AuthError::NotStaff)?;
         let manager = manager.now(tx, act)?;
         manager.check_act_through(tx, &user)?;
-        note_opener(tx, &user, &manager.opener(act), false)?;
+        note_opener(tx, &user, &manager.opener(act), false, act.now)?;
         check_own_factor(tx, act, own, &user)?;
         if let Some(required) = self.required_sign_on(tx, &user)? {
             return Err(AuthError::SingleSignOnRequired(Box::new(required)));

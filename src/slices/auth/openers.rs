@@ -4,13 +4,15 @@
 //! the person.
 //!
 //! **Invariant:** when an account gets rights that one of its openers lacks, everything that signs in as it ends: the password, the
-//! second factors, sessions and links. If an opener chose the address, the link to a provider ends too. So nobody opens a weak account
-//! and waits until it becomes strong, and nobody demotes a strong person to open their account and waits until they are promoted again.
+//! second factors, sessions and links, and the keys that were made in it since. If an opener chose the address, the link to a provider
+//! ends too. So nobody opens a weak account and waits until it becomes strong, and nobody demotes a strong person to open their account
+//! and waits until they are promoted again.
 
 use tenantd_base::{
     access::{Grants, Role, Scope, TenantKind},
     authority::Authority,
     change::Change,
+    clock::Timestamp,
     id::TenantId,
 };
 use tenantd_directory::{User, UserChange, normalize_email, staff_authority};
@@ -28,7 +30,7 @@ use super::{
 
 pub(super) static ACCESS_ENDED: EventKind = EventKind {
     name: "auth.access_ended",
-    summary: "A user got rights that somebody who had opened the account lacks, so their password, factors, sessions and links ended.",
+    summary: "A user got rights that somebody who had opened the account lacks, so their password, factors, sessions, links and the keys made since ended.",
     subject: "user",
     schema: "User",
     reads: Grants::of(&[Scope::UsersRead]),
@@ -65,7 +67,13 @@ pub(super) struct Opener {
 
 /// Notes that somebody may have access to the account from now on. People who open their own account get nothing new. `chose_address`:
 /// the opener has created the account.
-pub(super) fn note_opener(tx: &mut WriteTx, user: &User, opener: &Opener, chose_address: bool) -> Result<(), AuthError> {
+pub(super) fn note_opener(
+    tx: &mut WriteTx,
+    user: &User,
+    opener: &Opener,
+    chose_address: bool,
+    now: Timestamp,
+) -> Result<(), AuthError> {
     let Opener { actor, authority, kind } = opener;
     // Somebody else may hold a key of the person.
     let is_own = actor.kind == ActorKind::User && actor.id == user.id.to_string();
@@ -74,8 +82,11 @@ pub(super) fn note_opener(tx: &mut WriteTx, user: &User, opener: &Opener, chose_
     }
     let key = (user.tenant_id, user.id);
     let after = match OPENERS.get(tx, &key)? {
-        None => Openers::new(authority, chose_address),
-        Some(before) => Openers::new(&before.authority(user.tenant_id).meet(authority), chose_address || before.chose_address),
+        None => Openers::new(authority, chose_address, now),
+        Some(before) => {
+            let both = before.authority(user.tenant_id).meet(authority);
+            Openers::new(&both, chose_address || before.chose_address, before.since.min(now))
+        }
     };
     Ok(OPENERS.put(tx, &key, &after)?)
 }
@@ -104,6 +115,7 @@ impl Users {
         repo::CREDENTIALS.remove(tx, &key)?;
         repo::factors::remove_of(tx, key)?;
         self.end_access(tx, &user)?;
+        self.owners.end_keys_since(tx, act, user.id, openers.since)?;
         let user = match (&user.sso, link) {
             (Some(_), ProviderLink::Ends) if openers.chose_address => self.directory.link_user(tx, act, &user, None)?,
             _ => self.directory.touch_user(tx, act, user)?,

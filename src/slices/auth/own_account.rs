@@ -153,6 +153,7 @@ impl Users {
         let work = move |tx: &mut WriteTx| {
             let user = own.user(tx)?;
             count_failure(tx, counted, now)?;
+            users.count_typed_failures(tx, &user, now)?;
             let (method, reason) = (SignInMethod::Password, RefusalReason::WrongPassword);
             let refused = RefusedSignIn { method, reason, user: Some((user.id, user.name)), identity_provider: None };
             users.note_refusal(tx, &mut intent.begin(), &refused)

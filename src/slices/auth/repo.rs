@@ -442,7 +442,7 @@ mod tests {
         };
         assert_golden("session", &session);
         let opener = Authority::new(TenantId::from_bytes([2; 16]), Grants::of(&[Scope::UsersWrite, Scope::TicketsRead]));
-        assert_golden("account_openers", &Openers::new(&opener, true));
+        assert_golden("account_openers", &Openers::new(&opener, true, at));
         assert_golden("login_failures", &LoginFailures { count: 5, last_at: at, blocked_until: at.plus_days(1) });
     }
 }

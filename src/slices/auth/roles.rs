@@ -12,10 +12,10 @@ use tenantd_base::{
     id::RoleId,
     versions::ExpectedVersion,
 };
-use tenantd_directory::{self as directory, CustomRole, DirectoryError, NewRole, RoleChange, staff_authority};
+use tenantd_directory::{self as directory, CustomRole, NewRole, RoleChange, staff_authority};
 use tenantd_store::{WriteTx, events::Act};
 
-use super::{accounts::Manager, error::AuthError, openers::ProviderLink, service::Users};
+use super::{accounts::Manager, error::AuthError, factors::forget_role, openers::ProviderLink, service::Users};
 
 /// Checks that the scopes exist, and that a role of a tenant can have them.
 fn check_scopes(scopes: &[String]) -> Result<(), AuthError> {
@@ -81,15 +81,16 @@ impl Users {
         Ok(after)
     }
 
-    /// Removes a role that nobody has and that no rule gives.
+    /// Removes a role that nobody has and that no rule gives, also from the sign-in policy.
     pub(super) fn remove_role(
         &self,
         tx: &mut WriteTx,
         act: &mut Act,
         id: RoleId,
         expected: &ExpectedVersion,
-    ) -> Result<(), DirectoryError> {
+    ) -> Result<(), AuthError> {
         let rules = (self.role_rules)(tx, act.tenant_id, id)?;
-        self.directory.remove_role(tx, act, id, expected, rules)
+        self.directory.remove_role(tx, act, id, expected, rules)?;
+        forget_role(tx, act, id)
     }
 }

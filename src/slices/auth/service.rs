@@ -5,6 +5,7 @@ use std::time::Duration;
 use tenantd_api_keys::KeyOwners;
 use tenantd_base::{
     access::{Grants, Role, Scope},
+    clock::Timestamp,
     id::{RoleId, SessionId, TenantId, UserId},
     secrets::{PasswordHash, Passwords, Sealer, Secret, digest},
 };
@@ -20,7 +21,8 @@ use super::{
     checks::Checks,
     error::{AuthError, TenantChoice},
     model::{Browser, NewUser, PasswordContext, RefusedSignIn, Session, SessionRules, SignInMethod, check_password},
-    repo::{self, CredentialRecord},
+    repo::{self, CredentialRecord, FailureKey},
+    sign_in::count_failure,
     sign_on::SignOnRules,
 };
 
@@ -220,14 +222,28 @@ impl Users {
         self.clear_typed_failures(tx, user)
     }
 
-    /// Removes the counts of wrong passwords for the user's address: alone, with the tenant's id, and with its slug.
+    /// Removes the counts of wrong passwords for the user's address.
     fn clear_typed_failures(&self, tx: &mut WriteTx, user: &User) -> Result<(), AuthError> {
-        let Some(email) = &user.email else { return Ok(()) };
-        let (id, tenant) = (user.tenant_id.to_string(), self.tenant(user.tenant_id)?);
-        for named in [None, Some(id.as_str()), tenant.as_ref().map(|tenant| tenant.slug.as_str())] {
-            repo::LOGIN_FAILURES.remove(tx, &repo::failure_key(email, named))?;
+        for key in self.typed_keys(user)? {
+            repo::LOGIN_FAILURES.remove(tx, &key)?;
         }
         Ok(())
+    }
+
+    /// Counts a wrong password for the user's address, so that a sign-in has to wait as well.
+    pub(super) fn count_typed_failures(&self, tx: &mut WriteTx, user: &User, now: Timestamp) -> Result<(), AuthError> {
+        for key in self.typed_keys(user)? {
+            count_failure(tx, key, now)?;
+        }
+        Ok(())
+    }
+
+    /// What people type to sign in as the user: the address alone, with the tenant's id, and with its slug.
+    fn typed_keys(&self, user: &User) -> Result<Vec<FailureKey>, AuthError> {
+        let Some(email) = &user.email else { return Ok(Vec::new()) };
+        let (id, tenant) = (user.tenant_id.to_string(), self.tenant(user.tenant_id)?);
+        let slug = tenant.as_ref().map(|tenant| tenant.slug.as_str());
+        Ok([None, Some(id.as_str())].into_iter().chain(slug.map(Some)).map(|named| repo::failure_key(email, named)).collect())
     }
 
     /// Returns the tenant's staff.

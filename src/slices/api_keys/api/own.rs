@@ -66,7 +66,7 @@ impl OwnKeysApi {
     /// that you have. At every use it has only what both its list and you have then: when your role or your organizations change, it
     /// changes at once. It stops when your account is disabled, and is revoked when your account is removed.
     ///
-    /// A personal key cannot have `api_keys:write` and `users:write`; wildcards do not include them. Your tenant can forbid personal keys
+    /// A personal key cannot have `api_keys:write`, `users:write` and `provisioning:write`; wildcards do not include them. Your tenant can forbid personal keys
     /// in its sign-in policy. You can have 20 live ones, by default. You must have signed in within the last 15 minutes. Needs a session:
     /// an API key is refused with 403 `insufficient_authority`.
     #[oai(path = "/", method = "post", operation_id = "create_own_key")]

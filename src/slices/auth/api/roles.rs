@@ -165,12 +165,13 @@ impl RolesApi {
     ///
     /// Deletes a role that no user has and that no rule gives. Otherwise, the response is `409 in_use` with the counts in `dependents`.
     /// Give the users in `users` another role with `PUT /api/admin/users/{id}`. Give the rules in `role_rules` another role with
-    /// `PUT /api/admin/provisioning/role-rules`; the default role of these rules counts as one.
+    /// `PUT /api/admin/provisioning/role-rules`; the default role of these rules counts as one. A sign-in policy that names the role no
+    /// longer does.
     #[oai(path = "/:id", method = "delete", operation_id = "delete_role")]
     async fn delete_role(&self, auth: Allowed<UsersWrite>, id: Path<RoleId>, if_match: IfMatch) -> Result<Empty, Problem> {
         let users = self.users.clone();
         let intent = auth.context.guarding_intent(&auth.principal);
-        self.store.write(move |tx| Ok::<_, AuthError>(users.remove_role(tx, &mut intent.begin(), id.0, &if_match)?)).await?;
+        self.store.write(move |tx| users.remove_role(tx, &mut intent.begin(), id.0, &if_match)).await?;
         Ok(Empty::new())
     }
 }

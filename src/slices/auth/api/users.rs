@@ -130,8 +130,8 @@ impl UsersApi {
 
     /// Change a user
     ///
-    /// Changes the user that `?id=` or `id` in the body names. Your credential must cover the role before and after the change.
-    /// Lowering the role and disabling the user require only `users:write`. Changing the address or the `external_id` of a
+    /// Changes the user that `?id=` or `id` in the body names. To change the role, the organizations or the status, your credential must
+    /// cover the role before and after. Lowering the role and disabling the user require only `users:write`. Changing the address or the `external_id` of a
     /// member of staff requires all rights of an administrator, because a provider recognizes the person by them. The last active administrator who can sign in cannot be disabled or demoted.
     ///
     /// Disabling a user pauses the API keys that they own, directly or through other keys. Lowering their role pauses the keys that

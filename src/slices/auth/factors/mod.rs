@@ -36,7 +36,7 @@ use super::{
 pub use challenge::SecondFactorRequest;
 pub(super) use enrolment::Enrolling;
 pub(super) use passkeys::{AskedPasskey, Bound, Checked, NewPasskey, PASSKEY_SUSPECTED, SentPasskey};
-pub(super) use policy::{NewPolicy, POLICY_UPDATED, replace_policy};
+pub(super) use policy::{NewPolicy, POLICY_UPDATED, forget_role, replace_policy};
 
 pub(super) static FACTOR_ADDED: EventKind = EventKind {
     name: "auth.factor_added",

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use tenantd_base::{
     access::Grants,
     authority::{Authority, Within},
+    clock::Timestamp,
     id::{OrganizationId, TenantId},
 };
 
@@ -17,16 +18,18 @@ pub struct Openers {
     organization_ids: Option<Vec<OrganizationId>>,
     /// Whether one of them has created the account, and so chosen its address.
     pub chose_address: bool,
+    /// When the first of them opened the account.
+    pub since: Timestamp,
 }
 
 impl Openers {
-    pub fn new(authority: &Authority, chose_address: bool) -> Self {
+    pub fn new(authority: &Authority, chose_address: bool, since: Timestamp) -> Self {
         let organization_ids = match authority.organizations() {
             Within::All => None,
             Within::Only(ids) => Some(ids.iter().copied().collect()),
         };
         let scopes = authority.scopes().iter().map(|scope| scope.name().to_owned()).collect();
-        Self { scopes, organization_ids, chose_address }
+        Self { scopes, organization_ids, chose_address, since }
     }
 
     pub fn authority(&self, tenant: TenantId) -> Authority {

@@ -133,7 +133,7 @@ impl From<DirectoryError> for Problem {
             }
             DirectoryError::InvalidChange(change) => invalid(&change.pointer, change.code, &change.message),
             DirectoryError::OrganizationsOnly => {
-                Self::new(Code::InsufficientScope, "A key restricted to organizations cannot create organizations.")
+                Self::new(Code::InsufficientScope, "A caller restricted to organizations cannot create organizations.")
             }
             DirectoryError::Line { pointer, message } => invalid(pointer, "not_valid", &message),
             DirectoryError::Both(first, second) => {

@@ -178,7 +178,7 @@ impl OrganizationsApi {
     /// Create organizations
     ///
     /// Creates one organization, or up to 100 in `organizations`. A bulk request creates all organizations or none, unless `atomic`
-    /// is false, and can read and write up to 4 MiB of records. A key restricted to organizations cannot create organizations.
+    /// is false, and can read and write up to 4 MiB of records. A caller restricted to organizations cannot create organizations.
     #[oai(path = "/", method = "post", operation_id = "create_organizations")]
     async fn create_organizations(
         &self,

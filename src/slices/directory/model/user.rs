@@ -140,6 +140,8 @@ const MAX_EMAIL: usize = 254;
 /// Normalizes an email address for comparison and storage.
 pub fn normalize_email(text: &str) -> Result<String, DirectoryError> {
     let email = text.trim().to_lowercase();
+    // The dot of the root zone makes no other address.
+    let email = email.strip_suffix('.').unwrap_or(&email).to_owned();
     let (local, domain) = email.split_once('@').ok_or(DirectoryError::BadEmail("must contain an @"))?;
     let plain =
         |part: &str| !part.is_empty() && !part.chars().any(|letter| letter.is_whitespace() || letter.is_control() || letter == '@');
@@ -179,6 +181,7 @@ mod tests {
     #[test]
     fn email_addresses_are_normalized_and_invalid_ones_refused() {
         assert_eq!(normalize_email(" Ada@Example.COM ").unwrap(), "ada@example.com");
+        assert_eq!(normalize_email("ada@example.com.").unwrap(), "ada@example.com");
         for bad in ["", "ada", "@x", "ada@", "a b@x", "a@b@c", "a@x\u{7}"] {
             assert!(normalize_email(bad).is_err(), "{bad:?}");
         }

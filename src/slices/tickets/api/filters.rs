@@ -139,7 +139,7 @@ pub(super) struct ListTickets {
     #[oai(validator(min_items = 1, max_items = 4, unique_items))]
     pub(super) counts_by: Option<Vec<CountsBy>>,
     /// Counts the matching tickets, but looks at no more than about this many. If more could match, `page.total` counts those that were
-    /// found, and `total_is_minimum` is true.
+    /// found, and `total_is_minimum` is true. A count that tenantd keeps anyway, such as that of one status, is always exact.
     #[oai(validator(minimum(value = "1"), maximum(value = "100000")))]
     pub(super) count_up_to: Option<u32>,
     /// `csv` and `ndjson` stream all matching tickets without pages. They are ordered by number unless you set `sort`.
