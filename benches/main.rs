@@ -23,6 +23,7 @@ mod bare;
 mod bare_deliveries;
 mod cloud;
 mod console;
+mod demo;
 mod drive;
 mod fairness;
 mod ingest;
@@ -84,6 +85,7 @@ const SUBJECTS: &[Subject] = &[
     Subject { name: "backup", measure: backup::measure },
     Subject { name: "fairness", measure: fairness::measure },
     Subject { name: "queue", measure: queue::measure },
+    Subject { name: "demo", measure: demo::measure },
 ];
 
 fn main() {

@@ -411,8 +411,8 @@ fn print_welcome(
          {curl} $URL/api/auth/session -H \"X-API-Key: $KEY\"\n\
          {curl} \"$URL/api/psa/tickets?status_category=open&sort=priority&limit=5\" -H \"X-API-Key: $KEY\"\n\
          {curl} \"$URL/api/rmm/reports/asset-inventory?group_by=os_version&summary=true\" -H \"X-API-Key: $KEY\"\n\
-         {curl} $URL/api/admin/api-keys -H \"X-API-Key: $KEY\" -H 'Content-Type: application/json' -d '{{\"name\":\"My first key\",\"scopes\":[\"*\"],\"expires_days\":30}}'\n\
-         {curl} \"$URL/api/psa/workflows/trigger?view=runs&limit=5\" -H \"X-API-Key: $KEY\"\n\n\
+         {curl} \"$URL/api/psa/workflows/trigger?view=runs&limit=5\" -H \"X-API-Key: $KEY\"\n\
+         {curl} $URL/api/admin/api-keys -H \"X-API-Key: $KEY\" -H 'Content-Type: application/json' -d '{{\"name\":\"My first key\",\"scopes\":[\"*\"],\"expires_days\":30}}'\n\n\
          Press Ctrl-C to stop the server.",
         output::bold(&format!("tenantd {} is ready at {url}", env!("CARGO_PKG_VERSION"))),
         directory.display()

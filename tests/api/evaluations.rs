@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::harness::{Actor, Setup, Tenant, TestApp, with_app, with_setup};
+use crate::harness::{Actor, Setup, Tenant, TestApp, authenticator::session_of, with_app, with_setup};
 
 const EVALUATIONS: &str = "/api/platform/evaluations";
 const TENANTS: &str = "/api/platform/tenants";
@@ -121,7 +121,8 @@ async fn a_tenant_that_is_being_filled_can_be_read_but_not_changed() {
         assert_eq!(visitor.delete("/api/admin/webhooks/whk_01k9z7w3v5e8g9m2n4p6r8t0x1").send().await.problem(503), "unavailable");
         visitor.get("/api/psa/tickets").send().await.ok(200);
         let sign_in = json!({"email": created["email"], "password": created["password"]});
-        app.anonymous().post("/api/auth/login").json(sign_in).send().await.ok(200);
+        let session = session_of(app, &app.anonymous().post("/api/auth/login").json(sign_in).send().await);
+        assert_eq!(session.post("/api/auth/logout").send().await.status, 204, "signing out works");
         let reset = app.local().post(&format!("{TENANTS}/{id}/reset")).send().await;
         assert_eq!(reset.ok(202)["status"], "filling", "it is filled already");
         assert_eq!(

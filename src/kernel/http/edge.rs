@@ -354,7 +354,7 @@ impl Edge {
         if let Some(principal) = principal.as_deref().filter(|_| operation.recency == Recency::Always) {
             recent::check(principal, arrival.clocks.installation(), arrival.settings.recent_within)?;
         }
-        let changes = matches!(operation.class, RateClass::Write | RateClass::Provision);
+        let changes = matches!(operation.class, RateClass::Write | RateClass::Provision) && !operation.signs_out();
         if let Some(principal) = principal.as_ref().filter(|who| changes && who.tenant_kind == TenantKind::Evaluation) {
             self.parts.authenticator.check_room(principal.tenant_id)?;
         }

@@ -71,6 +71,11 @@ pub struct Operation {
 }
 
 impl Operation {
+    /// Whether it ends the session of the caller. Of the changes, only this one works on a full disk and without a second factor.
+    pub fn signs_out(&self) -> bool {
+        self.while_full && self.marks.without_factor
+    }
+
     /// Whether the handler processes the body while it arrives.
     pub fn streams(&self) -> bool {
         self.body_media == BodyMedia::Lines
