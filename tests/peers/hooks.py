@@ -276,7 +276,7 @@ RULES_IN_WORDS = {
     ("wrong_form", "/login_hint"),
     ("not_allowed", "/default_role"),
     ("not_allowed", "/role_mappings/*/role"),
-    ("role_mismatch", "/second_factor/required_for/*"),
+    *((code, "/second_factor/required_for/*") for code in ("role_mismatch", "unknown_reference")),
     # Sign-on can be enforced once it works, and with existing staff who keep a password. A sign-on has one start.
     *((code, "/enforcement") for code in ("not_allowed", "required")),
     *((code, f"/break_glass_user_ids{place}") for place in ("", "/*") for code in ("not_found", "unknown_reference", "not_allowed", "required")),

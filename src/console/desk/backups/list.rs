@@ -63,7 +63,11 @@ pub(super) async fn show(visitor: Visitor<'_>) -> Result<Reply, Refusal> {
         (figures(&report.summary, &visitor))
         (filter(&query, &organizations))
         @if report.data.is_empty() {
-            (empty("No organization matches. Remove a filter, or send backup jobs from your backup systems."))
+            (empty(if query == Query::default() {
+                "There are no backups yet. Create organizations and devices, and send backup jobs from your backup systems."
+            } else {
+                "No organization matches. Remove a filter."
+            }))
         } @else {
             (table(&report.data, &visitor))
         }

@@ -61,6 +61,16 @@ async fn show(visitor: Visitor<'_>, refusal: Option<&Refusal>) -> Result<Reply, 
     }))
 }
 
+fn nothing(query: &Query, may_write: bool) -> &'static str {
+    match (*query == Query::default(), may_write) {
+        (true, true) => {
+            "There are no devices yet. Create one, send them from your agents, or import them with the command tenantd import."
+        }
+        (true, false) => "There are no devices that you may see.",
+        (false, _) => "No device matches. Remove a filter.",
+    }
+}
+
 async fn devices(visitor: Visitor<'_>, query: &Query, controls: &Markup) -> Result<Content, Refusal> {
     let sorted = query.clone().or("sort", "name");
     let target = sorted.clone().or("limit", "50").with("include_total", "true").at(DEVICES_API);
@@ -81,7 +91,7 @@ async fn devices(visitor: Visitor<'_>, query: &Query, controls: &Markup) -> Resu
         (head)
         (controls)
         @if devices.data.is_empty() {
-            (empty("No device matches. Remove a filter, create a device, or send devices from your agents."))
+            (empty(nothing(query, visitor.may(Scope::DirectoryWrite))))
         } @else {
             (device_rows(&devices.data, true, &visitor))
         }
