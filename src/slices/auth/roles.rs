@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** a caller that creates or renames a role, or adds scopes to one, holds all of its scopes. Removing scopes does not
 //! require that.
-//! Whoever gives a role to a user must cover it too (`accounts.rs`).
+//! A caller that gives a role to a user must cover it too (`accounts.rs`).
 
 use tenantd_api_keys::{PauseReason, scope_faults};
 use tenantd_base::{
