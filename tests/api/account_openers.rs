@@ -104,12 +104,28 @@ async fn keys_that_were_made_in_an_opened_account_end_with_it() {
         app.advance(Duration::from_mins(1));
         let session = opened(app, &helper, &user).await;
         let since = [made(&session, OWN_KEYS, "own since").await, made(&session, KEYS, "program since").await];
+        // The account gets the secret of a key of somebody else, and with it that of another one.
+        let lent = made(&admin, KEYS, "lent").await;
+        let secret =
+            session.post(&format!("{KEYS}/{lent}/rotate")).json(json!({"overlap_seconds": 0})).send().await.ok(200)["key"].clone();
+        let (plain, untouched) = (app.anonymous().bearer(secret.as_str().unwrap()), made(&admin, KEYS, "untouched").await);
         admin.put(&path(&user)).json(json!({"role": "admin"})).send().await.ok(200);
 
         let shown = async |id: &str| admin.get(&format!("{KEYS}/{id}")).send().await.ok(200).clone();
         assert_eq!((&shown(&before[0]).await["status"], &shown(&before[1]).await["status"]), (&json!("active"), &json!("active")));
         assert_eq!(shown(&since[0]).await["status"], "revoked");
         assert_eq!(shown(&since[1]).await["paused"]["reason"], "access_ended");
+        assert_eq!(shown(&lent).await["paused"]["reason"], "access_ended");
+        assert_eq!(plain.get("/api/psa/tickets").send().await.problem(401), "key_disabled");
+        assert_eq!(shown(&untouched).await["status"], "active");
+
+        // It works again only with a new secret.
+        let path = format!("{KEYS}/{lent}");
+        assert_eq!(admin.put(&path).json(json!({"enabled": true})).send().await.problem(409), "invalid_transition");
+        assert_eq!(admin.post(&format!("{path}/take-over")).send().await.problem(409), "invalid_transition");
+        admin.post(&format!("{path}/rotate")).json(json!({"overlap_seconds": 0})).send().await.ok(200);
+        admin.post(&format!("{path}/take-over")).send().await.ok(200);
+        assert_eq!((&shown(&lent).await["status"], plain.get("/api/psa/tickets").send().await.status), (&json!("active"), 401));
     })
     .await;
 }

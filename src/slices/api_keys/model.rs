@@ -167,7 +167,7 @@ vocabulary! {
     Revoked "owner_revoked",
     /// The owner of a key from an older release does not cover it, and the grace period is over.
     Legacy "legacy",
-    /// Somebody who lacks rights of the owner could have made the key in the owner's account.
+    /// Somebody could have got the secret in an account that has more rights now.
     AccessEnded "access_ended",
 }
 

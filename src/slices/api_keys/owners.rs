@@ -71,6 +71,7 @@ pub(super) fn rights_of(tx: &impl Read, act: &Act, actor: &Actor, kind: TenantKi
 
 /// Makes the actor of `act` the owner of the key, and ends its pause.
 pub(super) fn assign_owner(tx: &impl Read, act: &Act, key: &mut ApiKey) -> Result<(), ApiKeyError> {
+    key.check_known(act.now)?;
     let (mut above, mut seen) = (act.actor.clone(), BTreeSet::new());
     while above.kind == ActorKind::ApiKey && seen.insert(above.id.clone()) {
         if above.id == key.id.to_string() {
@@ -126,11 +127,25 @@ impl KeyOwners {
 
 impl KeyOwners {
     /// Ends what somebody may hold who had access to the account of a user since then: revokes the personal keys that were created
-    /// since, and pauses the owned keys whose secret is as new.
+    /// since, and pauses the other keys whose secret the account could have got since, directly or with such a key. A paused key works
+    /// again only with a new secret.
     pub fn end_keys_since(&self, tx: &mut WriteTx, act: &mut Act, user: UserId, since: Timestamp) -> Result<(), ApiKeyError> {
         self.service.revoke_personal_keys_since(tx, act, user, since)?;
-        let is_older = |key: &ApiKey| key.rotated_at.unwrap_or(key.created_at) < since;
-        self.service.pause_owned(tx, act, &user.to_string(), PauseReason::AccessEnded, |key| key.person.is_some() || is_older(key))
+        let mut rest = repo::live_since(tx, act.tenant_id, since)?;
+        let mut reached = BTreeSet::from([user.to_string()]);
+        loop {
+            let (ended, others): (Vec<ApiKey>, Vec<ApiKey>) =
+                rest.into_iter().partition(|key| key.is_reached_by(&reached, act.now));
+            if ended.is_empty() {
+                return Ok(());
+            }
+            for mut key in ended {
+                reached.insert(key.id.to_string());
+                key.forget_holders();
+                self.service.pause(tx, act, key, PauseReason::AccessEnded)?;
+            }
+            rest = others;
+        }
     }
 
     /// Revokes the live personal keys of a user.

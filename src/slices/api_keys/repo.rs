@@ -124,6 +124,18 @@ pub(super) fn owned_by(tx: &impl Read, tenant: TenantId, owner: &str) -> Result<
     Ok(keys)
 }
 
+/// Returns the live keys of a tenant whose newest secret was made since then, except personal ones.
+pub(super) fn live_since(tx: &impl Read, tenant: TenantId, since: Timestamp) -> Result<Vec<ApiKey>, StoreError> {
+    let mut keys = Vec::new();
+    scan(tx, tenant, None, |key| {
+        if key.is_live() && key.person.is_none() && key.rotated_at.unwrap_or(key.created_at) >= since {
+            keys.push(key);
+        }
+        Ok(Flow::Continue)
+    })?;
+    Ok(keys)
+}
+
 /// Returns the personal keys of a person, oldest first, including those that have ended. Their number is limited.
 pub(super) fn personal_of(tx: &impl Read, tenant: TenantId, person: UserId) -> Result<Vec<ApiKey>, StoreError> {
     let mut keys = Vec::new();

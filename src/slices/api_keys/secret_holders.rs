@@ -4,6 +4,8 @@
 //! **Invariant:** a change gives a key no rights that the holder of one of its working secrets lacks, unless the holder makes the change.
 //! The holder has them at the moment of the change: `owners.rs` decides what happens when somebody loses rights later.
 
+use std::collections::BTreeSet;
+
 use tenantd_base::clock::Timestamp;
 use tenantd_store::{
     Read,
@@ -12,7 +14,7 @@ use tenantd_store::{
 
 use super::{
     error::ApiKeyError,
-    model::ApiKey,
+    model::{ApiKey, PauseReason},
     owners::{assign_owner, rights_of},
     service::Caller,
 };
@@ -24,6 +26,22 @@ impl ApiKey {
         if rotator.kind != ActorKind::ApiKey || rotator.id != self.id.to_string() {
             self.secret_holder = Some(rotator.clone());
         }
+    }
+
+    /// Whether one of these people and keys owns the key or holds one of its working secrets.
+    pub(super) fn is_reached_by(&self, actors: &BTreeSet<String>, now: Timestamp) -> bool {
+        actors.contains(&self.owner().id) || self.holders(now).flatten().any(|holder| actors.contains(&holder.id))
+    }
+
+    /// Records that somebody unknown may hold the secrets.
+    pub(super) fn forget_holders(&mut self) {
+        (self.secret_holder, self.previous_holder) = (None, None);
+    }
+
+    /// Fails while somebody unknown may hold a working secret of a key that was paused because of that.
+    pub(super) fn check_known(&self, now: Timestamp) -> Result<(), ApiKeyError> {
+        let is_suspect = self.paused.is_some_and(|pause| pause.reason == PauseReason::AccessEnded);
+        if is_suspect && self.holders(now).any(|holder| holder.is_none()) { Err(ApiKeyError::SecretHeld(None)) } else { Ok(()) }
     }
 
     /// The holders of the secrets that work now. `None` stands for an unknown one.

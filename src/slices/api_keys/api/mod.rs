@@ -74,7 +74,7 @@ fn secret_held(holder: Option<&Actor>) -> String {
             format!("The API key {name} got the secret of this key, and now lacks rights that the change adds.")
         }
         Some(Actor { name, .. }) => format!("{name} got the secret of this key, and now lacks rights that the change adds."),
-        None => "tenantd does not know who got the secret of this key, so the key cannot get more rights.".to_owned(),
+        None => "tenantd does not know who got the secret of this key.".to_owned(),
     };
     format!(
         "{reason} Rotate the key yourself so that older secrets stop at once (`overlap_seconds: 0`), and repeat the change. Or create a new key."

@@ -30,7 +30,7 @@ word_type! {
 }
 
 word_type! {
-    stored: PauseReason, "ApiKeyPauseReason", "Why a key is paused. `owner_removed`, `owner_disabled`: its owner was removed or disabled. `owner_demoted`: its owner lost rights that the key has. `owner_revoked`: the key that owns it was revoked. `legacy`: an older release created it and its owner does not cover it. `access_ended`: somebody who had opened the account of its owner could have created it, and lacks rights that the owner has now.";
+    stored: PauseReason, "ApiKeyPauseReason", "Why a key is paused. `owner_removed`, `owner_disabled`: its owner was removed or disabled. `owner_demoted`: its owner lost rights that the key has. `owner_revoked`: the key that owns it was revoked. `legacy`: an older release created it and its owner does not cover it. `access_ended`: somebody who had opened an account could have got its secret there, and lacks rights that the account has now. The key works again only with a new secret.";
 }
 
 /// Why and when a key was paused. A caller whose credential covers the key can take it over or enable it.

@@ -54,7 +54,7 @@ fn reason(code: &str) -> &str {
         "owner_demoted" => "its owner lost rights that the key has.",
         "owner_revoked" => "the key that owns it was revoked.",
         "access_ended" => {
-            "somebody else could have made it in the account of its owner, who has more rights now. Rotate it, or take it over."
+            "somebody could have got its secret in an account that has more rights now. Rotate it without an overlap, then take it over."
         }
         "legacy" => "an older release made it, and its owner does not have all of its rights.",
         other => other,
