@@ -57,8 +57,8 @@ fn a_demo_that_was_killed_while_it_was_filled_starts_again() {
     assert_eq!(again.info["api_key"], key);
     assert_eq!(again.get("/api/auth/session")["tenant"].get("filling"), None);
     let tickets = again.get("/api/psa/tickets?include_total=true")["page"]["total"].as_u64().unwrap();
-    // The demo goes on, so there can be a few more.
-    assert!((150..200).contains(&tickets), "{tickets} tickets");
+    // Repeated reports share a ticket, and the demo goes on, so there can be fewer or more. Twice the data would be about 300.
+    assert!((100..250).contains(&tickets), "{tickets} tickets");
     assert_eq!(again.stop(), Some(0));
 }
 
